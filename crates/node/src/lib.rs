@@ -1,1 +1,3 @@
-//! The clock.
+//! What the processes of one machine share. For now, the clock.
+
+pub mod clock;

@@ -1,0 +1,51 @@
+//! The only place where Afflux reads a clock or waits for one.
+//!
+//! All processes of a machine read the same monotonic clock, so that stamps taken in one can be
+//! compared with stamps taken in another.
+
+use afflux_core::units::{Span, Time};
+use rustix::thread::{ClockId, Timespec};
+
+/// Nanoseconds of the machine's monotonic clock.
+///
+/// ```
+/// let before = afflux_node::clock::now();
+/// assert!(afflux_node::clock::now() >= before);
+/// ```
+pub fn now() -> Time {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Time::from_nanos(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64)
+}
+
+/// Waits until `wake`, by the same clock; a signal does not shorten the wait.
+pub fn sleep_until(wake: Time) {
+    let nanos = wake.as_nanos();
+    let at = Timespec {
+        tv_sec: (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as i64,
+    };
+    let interrupted = Err(rustix::io::Errno::INTR);
+    while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == interrupted {}
+}
+
+/// Waits for `span`.
+pub fn sleep(span: Span) {
+    sleep_until(now() + span);
+}
+
+/// `span` as the standard library's type, for waits on channels and sockets.
+pub fn std_duration(span: Span) -> std::time::Duration {
+    std::time::Duration::from_nanos(span.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_at_least_as_long_as_asked() {
+        let before = now();
+        sleep(Span::from_millis(5));
+        assert!(now().since(before) >= Span::from_millis(5));
+    }
+}
