@@ -20,3 +20,4 @@ pub mod policy;
 pub mod rng;
 pub mod rules;
 pub mod units;
+pub mod workload;
