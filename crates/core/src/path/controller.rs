@@ -313,3 +313,196 @@ impl Controller {
         path.gap.mul_f64(fixed + (1.0 - fixed) * size)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::policy::{self, fixed::Fixed};
+
+    const MIB: u32 = 1 << 20;
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    fn controller(policy: &str) -> Controller {
+        Controller::new(Options::default(), policy::parse(policy).unwrap())
+    }
+
+    fn reply(sent: Time, arrived: Time, size_bytes: u32) -> Reply {
+        Reply { built: sent, sent, arrived, size_bytes }
+    }
+
+    #[test]
+    fn a_gap_holds_in_full_for_full_size_and_less_for_small_requests() {
+        let controller = controller("fixed:8,gap=40ms");
+        for (size, gap_micros) in [(MIB, 40_000), (MIB / 2, 30_000), (0, 20_000)] {
+            let mut path = controller.start();
+            controller.admit(&mut path, at(1_000), size, &Limits::default()).unwrap();
+            let early = at(1_000 + gap_micros - 1);
+            let hold = controller.admit(&mut path, early, MIB, &Limits::default()).unwrap_err();
+            assert_eq!((hold.reason, hold.until), (HoldReason::Gap, at(1_000 + gap_micros)));
+            assert!(controller.admit(&mut path, hold.until, MIB, &Limits::default()).is_ok());
+        }
+    }
+
+    #[test]
+    fn process_time_starts_at_the_send_unless_the_original_is_asked_for() {
+        let (built, sent, arrived) = (at(0), at(30_000), at(40_000));
+        let reply = Reply { built, sent, arrived, size_bytes: MIB };
+        for (options, ratio) in [(Options::default(), 1_000), (Options::original(), 4_000)] {
+            let controller = Controller::new(options, policy::none());
+            let mut path = controller.start();
+            // A first request without pacing delay sets the least process time to 10 ms.
+            let first = Reply { built: at(0), sent: at(0), arrived: at(10_000), ..reply };
+            controller.reply(&mut path, &first);
+            assert_eq!(controller.reply(&mut path, &reply).signals[2], ratio);
+        }
+    }
+
+    #[test]
+    fn a_small_request_is_compared_with_small_ones() {
+        let controller = controller("none");
+        let mut path = controller.start();
+        controller.reply(&mut path, &reply(at(0), at(1_000), 4_096));
+        let ruling = controller.reply(&mut path, &reply(at(0), at(9_000), MIB));
+        assert_eq!(ruling.signals[2], 1_000);
+        let ruling = controller.reply(&mut path, &reply(at(9_000), at(11_000), 4_096));
+        assert!(ruling.signals[2].abs_diff(2_000) <= 1, "{:?}", ruling.signals);
+    }
+
+    #[test]
+    fn a_stale_minimum_is_forgotten_and_the_original_keeps_it() {
+        for (options, ratio) in [(Options::default(), 1_000), (Options::original(), 10_000)] {
+            let controller = Controller::new(options, policy::none());
+            let mut path = controller.start();
+            controller.reply(&mut path, &reply(at(0), at(1_000), MIB));
+            let mut last = 0;
+            for second in 0..200 {
+                let sent = at(second * 1_000_000);
+                let arrived = sent + Span::from_millis(10);
+                last = controller.reply(&mut path, &reply(sent, arrived, MIB)).signals[2];
+            }
+            assert!(last.abs_diff(ratio) < 100, "{last} is not near {ratio}");
+        }
+    }
+
+    #[test]
+    fn a_long_silence_starts_the_averages_anew() {
+        let controller = controller("none");
+        let mut path = controller.start();
+        for millis in 1..50 {
+            let sent = at(millis * 1_000);
+            controller.reply(&mut path, &reply(sent, sent + Span::from_millis(1), MIB));
+        }
+        let before = path.signals()[0];
+        assert!((990_000..1_010_000).contains(&before), "{before}");
+        let late = at(30_000_000);
+        assert_eq!(controller.reply(&mut path, &reply(late, late, MIB)).signals[0], 0);
+    }
+
+    #[test]
+    fn replies_out_of_order_count_by_distance() {
+        let controller = controller("none");
+        let mut path = controller.start();
+        controller.reply(&mut path, &reply(at(5_000), at(10_000), MIB));
+        controller.reply(&mut path, &reply(at(1_000), at(11_000), MIB));
+        assert_eq!(path.signals()[1], 4_000_000 / 8);
+    }
+
+    #[test]
+    fn a_window_that_is_not_filled_does_not_grow() {
+        let controller = controller("aimd");
+        let mut path = controller.start();
+        for micros in 1..1_000 {
+            let sent = at(micros * 1_000);
+            controller.admit(&mut path, sent, MIB, &Limits::default()).unwrap();
+            controller.reply(&mut path, &reply(sent, sent + Span::from_micros(500), MIB));
+        }
+        assert_eq!(path.window(), 8.0);
+    }
+
+    /// Sends from `senders` that ask again whenever they are told to, and replies in random order.
+    fn drive(policy: &str, steps: &[(u8, u16)], limits: &Limits) -> Vec<Time> {
+        let controller = controller(policy);
+        let mut path = controller.start();
+        let (mut now, mut sent, mut under_way) = (at(0), Vec::new(), Vec::new());
+        let mut last_change = None;
+        for &(choice, micros) in steps {
+            now += Span::from_micros(u64::from(micros));
+            if choice % 2 == 0 {
+                if controller.admit(&mut path, now, MIB, limits).is_ok() {
+                    sent.push(now);
+                    under_way.push(now);
+                }
+            } else if !under_way.is_empty() {
+                let answered = under_way.swap_remove(usize::from(choice) % under_way.len());
+                if choice % 16 == 15 {
+                    controller.fault(&mut path, now);
+                } else {
+                    let before = path.window();
+                    controller.reply(&mut path, &reply(answered, now, MIB));
+                    if path.window() != before {
+                        let since = last_change.replace(now).map(|last| now.since(last));
+                        let least = controller.policy().window_interval();
+                        assert!(since.is_none_or(|since| since >= least));
+                    }
+                }
+            }
+            assert_eq!(path.in_flight() as usize, under_way.len());
+            assert!(path.window() >= 1.0 && path.window() <= 256.0, "{}", path.window());
+            assert!(under_way.len() <= 256);
+        }
+        sent
+    }
+
+    proptest! {
+        #[test]
+        fn window_and_in_flight_stay_within_bounds_under_every_policy(
+            steps in prop::collection::vec((any::<u8>(), 0_u16..20_000), 1..400),
+        ) {
+            for policy in policy::POLICIES {
+                let name = if policy.name == "fixed" { "fixed:3.7" } else { policy.name };
+                drive(name, &steps, &Limits::default());
+            }
+        }
+
+        /// Whoever asks, and however often: two sends are never closer than the gap.
+        #[test]
+        fn concurrent_senders_cannot_beat_the_gap(
+            steps in prop::collection::vec((any::<u8>(), 0_u16..5_000), 1..400),
+        ) {
+            let sent = drive("fixed:256,gap=7ms", &steps, &Limits::default());
+            let gap = Span::from_millis(7);
+            prop_assert!(sent.windows(2).all(|pair| pair[1].since(pair[0]) >= gap));
+        }
+
+        /// A fixed window is never exceeded, and no limit is.
+        #[test]
+        fn in_flight_never_exceeds_the_least_limit(
+            steps in prop::collection::vec((0_u8..8, 0_u16..500), 1..300),
+            window in 1_u32..20, credits in 1_u32..20, cap in 1_u32..20,
+        ) {
+            let policy = Fixed { window: f64::from(window) + 0.9, gap: Gap::NONE };
+            let controller = Controller::new(Options::default(), Box::new(policy));
+            let limits =
+                Limits { credits: Some(credits), cap: Some(cap), ..Limits::default() };
+            let mut path = controller.start();
+            let mut now = at(0);
+            for (choice, micros) in steps {
+                now += Span::from_micros(u64::from(micros));
+                let before = path.in_flight();
+                if choice > 1 {
+                    let admitted = controller.admit(&mut path, now, MIB, &limits);
+                    let least = window.min(credits).min(cap);
+                    prop_assert_eq!(admitted.is_ok(), before < least);
+                    prop_assert!(path.in_flight() <= least);
+                } else if before > 0 {
+                    controller.reply(&mut path, &reply(now, now, MIB));
+                }
+            }
+        }
+    }
+}

@@ -5,6 +5,7 @@
 //! add a policy, write one file beside this one and add its entry to the table.
 
 pub mod aimd;
+pub mod by_rules;
 pub mod fixed;
 pub mod gradient;
 mod parameters;

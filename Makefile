@@ -1,0 +1,39 @@
+# What people type. HACKING.md says what each is for.
+CARGO ?= cargo
+AFFLUX = target/release/afflux
+
+.PHONY: all build quickstart test lint deps bench presets clean
+
+all: build
+
+build:
+	$(CARGO) build --release --package afflux
+
+# The main job: a lab, contention, control, and what it gained. No root, cleaned up.
+quickstart: build
+	$(AFFLUX) quickstart
+
+test: lint
+	$(CARGO) test --workspace
+
+lint:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Debian packages without which tests would skip. So far no test needs one.
+deps:
+	@echo "no optional packages are needed yet"
+
+# Criterion benchmarks, with the targets beside what was measured.
+bench:
+	@mkdir -p out
+	$(CARGO) bench --workspace --benches | tee out/bench.txt
+	@echo
+	@awk -f bench/table.awk out/bench.txt
+
+# Long: every preset under every kind of control, on a lab of disks; writes docs/presets.md.
+presets: build
+	bench/presets.sh $(AFFLUX) docs/presets.md
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,44 @@
+//! The commands: one file each, and one line in [`Command`].
+
+mod bench;
+mod lab;
+mod quickstart;
+mod rules;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Failure, Status};
+use crate::printer::Printer;
+
+/// Traffic control for shared storage: measure it, rule it, and see what that gains.
+#[derive(Debug, Parser)]
+#[command(name = "afflux", version, about, propagate_version = true, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// See it work: start a small lab, let clients collide, regulate them, print what that gained
+    Quickstart(quickstart::QuickstartArgs),
+    /// Start, stop and look at a lab: real servers with real bytes on this machine
+    Lab(lab::LabArgs),
+    /// Run a workload, under one setting or several in alternating pairs
+    Bench(bench::BenchArgs),
+    /// Check, show, convert, split and simplify rule files
+    Rules(rules::RulesArgs),
+}
+
+impl CommandLine {
+    /// Runs the command.
+    pub(crate) fn run(&self, printer: &mut Printer) -> Result<Status, Failure> {
+        let (out, talk) = (&mut *printer.out, &mut *printer.talk);
+        match &self.command {
+            Command::Quickstart(args) => quickstart::run(args, out, talk),
+            Command::Lab(args) => lab::run(args, out, talk),
+            Command::Bench(args) => bench::run(args, out, talk),
+            Command::Rules(args) => rules::run(args, out, talk),
+        }
+    }
+}

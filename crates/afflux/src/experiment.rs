@@ -1,0 +1,226 @@
+//! Experiments: settings against a baseline, in alternating pairs of fresh runs.
+//!
+//! Machines and disks drift. So the baseline is run next to each setting, in changing order, and
+//! only differences within a pair count.
+
+use std::time::Duration;
+
+use afflux_core::measure::Measurement;
+use afflux_core::setting::Setting;
+use afflux_core::summary::Summary;
+use afflux_core::target::{Run, Target, TargetError};
+use afflux_core::units::Span;
+use afflux_core::workload::Workload;
+use serde::Serialize;
+
+use crate::interval::Interval;
+use crate::progress::Watch;
+
+/// How runs are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Pairs of each setting with the baseline.
+    pub(crate) pairs: u32,
+    /// Time at the start of a run that is not counted.
+    pub(crate) settle: Span,
+    /// Counted time of a run.
+    pub(crate) length: Span,
+    /// Seed of the first run; each pair has a seed of its own, shared by both of its runs.
+    pub(crate) seed: u64,
+}
+
+impl Plan {
+    /// How long one run takes, preparing left out.
+    pub(crate) fn run_time(&self) -> Duration {
+        Duration::from_nanos((self.settle + self.length).as_nanos())
+    }
+}
+
+/// A number of a summary that people compare.
+pub(crate) struct Metric {
+    /// Its name in tables and JSON.
+    pub(crate) name: &'static str,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// Whether more of it is better.
+    pub(crate) more_is_better: bool,
+    /// Its value.
+    pub(crate) of: fn(&Summary) -> f64,
+}
+
+/// What is compared, in the order of the tables.
+pub(crate) static METRICS: &[Metric] = &[
+    Metric {
+        name: "throughput",
+        unit: "MB/s",
+        more_is_better: true,
+        of: |summary| summary.total_mb_s,
+    },
+    Metric {
+        name: "deviation between clients",
+        unit: "MB/s",
+        more_is_better: false,
+        of: |summary| summary.between_mb_s,
+    },
+    Metric {
+        name: "deviation within clients",
+        unit: "MB/s",
+        more_is_better: false,
+        of: |summary| summary.within_mb_s,
+    },
+    Metric { name: "median", unit: "ms", more_is_better: false, of: |summary| summary.p50_ms },
+    Metric { name: "p99", unit: "ms", more_is_better: false, of: |summary| summary.p99_ms },
+];
+
+/// Extra metric for bursty workloads: the speed of the bursts.
+pub(crate) static BURST: Metric = Metric {
+    name: "burst speed",
+    unit: "MB/s",
+    more_is_better: true,
+    of: |summary| summary.burst_mb_s,
+};
+
+/// The metrics that say something about `workload`.
+pub(crate) fn metrics(workload: &Workload) -> Vec<&'static Metric> {
+    let burst = workload.is_bursty().then_some(&BURST);
+    burst.into_iter().chain(METRICS).collect()
+}
+
+/// One setting against the baseline.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    /// The setting, as it was written.
+    pub(crate) setting: String,
+    /// The baseline.
+    pub(crate) baseline: String,
+    /// One entry for each metric.
+    pub(crate) metrics: Vec<Compared>,
+    /// The summaries of the pairs: baseline, setting.
+    pub(crate) pairs: Vec<(Summary, Summary)>,
+}
+
+/// One metric, compared.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    /// The metric's name.
+    pub(crate) metric: &'static str,
+    /// Its unit.
+    pub(crate) unit: &'static str,
+    /// Whether more of it is better.
+    pub(crate) more_is_better: bool,
+    /// Mean over the baseline's runs.
+    pub(crate) baseline: f64,
+    /// Mean over the setting's runs.
+    pub(crate) setting: f64,
+    /// Change in percent of the baseline, with the 95% interval over the pairs.
+    pub(crate) change_percent: Interval,
+}
+
+impl Compared {
+    /// Compares `metric` over `pairs` of (baseline, setting).
+    pub(crate) fn of(metric: &Metric, pairs: &[(Summary, Summary)]) -> Self {
+        let values: Vec<(f64, f64)> =
+            pairs.iter().map(|(left, right)| ((metric.of)(left), (metric.of)(right))).collect();
+        let mean = |of: fn(&(f64, f64)) -> f64| {
+            afflux_core::summary::mean(&values.iter().map(of).collect::<Vec<_>>())
+        };
+        let baseline = mean(|pair| pair.0);
+        // Against the mean of all baselines, so that one small baseline does not blow up its pair.
+        let changes: Vec<f64> = values
+            .iter()
+            .map(|(left, right)| {
+                if baseline == 0.0 { 0.0 } else { (right - left) / baseline * 100.0 }
+            })
+            .collect();
+        Self {
+            metric: metric.name,
+            unit: metric.unit,
+            more_is_better: metric.more_is_better,
+            baseline,
+            setting: mean(|pair| pair.1),
+            change_percent: Interval::of(&changes),
+        }
+    }
+
+    /// Whether it got better, worse, or cannot be told.
+    pub(crate) fn verdict(&self) -> &'static str {
+        let change = self.change_percent;
+        if !change.excludes_zero() {
+            "no difference seen"
+        } else if (change.mean > 0.0) == self.more_is_better {
+            "better"
+        } else {
+            "worse"
+        }
+    }
+}
+
+/// Runs one trial: prepares, deploys, runs.
+pub(crate) fn trial(
+    target: &mut dyn Target,
+    workload: &Workload,
+    setting: &Setting,
+    seed: u64,
+    plan: &Plan,
+    watch: &Watch,
+) -> Result<Measurement, TargetError> {
+    target.prepare(workload)?;
+    target.deploy(setting)?;
+    watch.begin(&setting.label, plan.run_time());
+    let run = Run { seed, settle: plan.settle, length: plan.length, progress: watch };
+    let measurement = target.run(&run);
+    watch.end();
+    measurement
+}
+
+/// Runs each of `settings` against `baseline`, pair by pair, all settings in each round.
+pub(crate) fn compare(
+    target: &mut dyn Target,
+    workload: &Workload,
+    baseline: &Setting,
+    settings: &[Setting],
+    plan: &Plan,
+    watch: &Watch,
+) -> Result<Vec<Comparison>, TargetError> {
+    let mut pairs: Vec<Vec<(Summary, Summary)>> = vec![Vec::new(); settings.len()];
+    for round in 0..plan.pairs {
+        let seed = plan.seed + u64::from(round);
+        for (setting, pairs) in settings.iter().zip(&mut pairs) {
+            let mut run = |setting| trial(target, workload, setting, seed, plan, watch);
+            // The order changes from pair to pair, so that going first gives no advantage.
+            let (left, right) = if round % 2 == 0 {
+                let left = run(baseline)?;
+                (left, run(setting)?)
+            } else {
+                let right = run(setting)?;
+                (run(baseline)?, right)
+            };
+            pairs.push((Summary::of(&left), Summary::of(&right)));
+        }
+    }
+    let metrics = metrics(workload);
+    let comparisons = settings.iter().zip(pairs).map(|(setting, pairs)| Comparison {
+        setting: setting.label.clone(),
+        baseline: baseline.label.clone(),
+        metrics: metrics.iter().map(|metric| Compared::of(metric, &pairs)).collect(),
+        pairs,
+    });
+    Ok(comparisons.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_relative_to_the_mean_baseline_and_knows_its_direction() {
+        let summary = |total_mb_s| Summary { total_mb_s, ..Summary::default() };
+        let pairs = [(100.0, 110.0), (120.0, 132.0), (80.0, 88.0)]
+            .map(|(left, right)| (summary(left), summary(right)));
+        let compared = Compared::of(&METRICS[0], &pairs);
+        assert!((compared.change_percent.mean - 10.0).abs() < 1e-9);
+        assert_eq!(compared.verdict(), "better");
+        let swapped: Vec<_> = pairs.into_iter().map(|(left, right)| (right, left)).collect();
+        assert_eq!(Compared::of(&METRICS[0], &swapped).verdict(), "worse");
+    }
+}

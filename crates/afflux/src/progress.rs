@@ -1,0 +1,134 @@
+//! Progress: a bar with a forecast on a terminal, a line now and then elsewhere.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use afflux_core::target::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::failure::Failure;
+use crate::printer::Printer;
+
+/// Watches a number of runs whose lengths are known beforehand.
+pub(crate) struct Watch {
+    bar: ProgressBar,
+    state: Mutex<State>,
+    moved: AtomicU64,
+    interrupted: Arc<AtomicBool>,
+}
+
+struct State {
+    runs: u32,
+    runs_done: u32,
+    done: Duration,
+    total: Duration,
+    run: Option<(Instant, Duration)>,
+    last_line: Option<Instant>,
+}
+
+/// Without a terminal, a line at most so often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+impl Watch {
+    /// Watches `runs` runs of `run_time` each. Ctrl-C ends them.
+    pub(crate) fn new(runs: u32, run_time: Duration) -> Result<Self, Failure> {
+        let bar = ProgressBar::hidden();
+        if Printer::is_watched() {
+            let style = ProgressStyle::with_template("{bar:30} {msg}").map_err(Failure::broken)?;
+            bar.set_style(style);
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+        let total = run_time * runs;
+        bar.set_length(total.as_millis() as u64);
+        let state = State {
+            runs,
+            runs_done: 0,
+            done: Duration::ZERO,
+            total,
+            run: None,
+            last_line: None,
+        };
+        let (state, moved) = (Mutex::new(state), AtomicU64::new(0));
+        Ok(Self { bar, state, moved, interrupted: interruption()? })
+    }
+
+    /// A run of `setting` begins that will take `run_time`.
+    pub(crate) fn begin(&self, setting: &str, run_time: Duration) {
+        let mut state = self.lock();
+        state.run = Some((Instant::now(), run_time));
+        self.moved.store(0, Ordering::Relaxed);
+        let left = state.total.saturating_sub(state.done);
+        let line = format!(
+            "run {} of {}, {setting}, about {} left",
+            state.runs_done + 1,
+            state.runs,
+            words(left)
+        );
+        if self.bar.is_hidden() {
+            if state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
+                state.last_line = Some(Instant::now());
+                let _ = writeln!(anstream::stderr(), "afflux: {line}");
+            }
+        } else {
+            self.bar.set_message(line);
+        }
+    }
+
+    /// The run that began has ended.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        if let Some((_, run_time)) = state.run.take() {
+            state.done += run_time;
+            state.runs_done += 1;
+        }
+        self.bar.set_position(state.done.as_millis() as u64);
+    }
+
+    /// All runs are over, or given up.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Progress for Watch {
+    fn moved(&self, bytes: u64) {
+        let before = self.moved.fetch_add(bytes, Ordering::Relaxed);
+        // A look at the clock every 16 MiB is often enough for a bar.
+        if before >> 24 != (before + bytes) >> 24 && !self.bar.is_hidden() {
+            let state = self.lock();
+            if let Some((began, run_time)) = state.run {
+                let done = state.done + began.elapsed().min(run_time);
+                self.bar.set_position(done.as_millis() as u64);
+            }
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+/// The flag that Ctrl-C and a request to end set; all watches share it.
+pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+    if let Some(flag) = FLAG.get() {
+        return Ok(Arc::clone(flag));
+    }
+    let flag = Arc::clone(FLAG.get_or_init(|| Arc::new(AtomicBool::new(false))));
+    let set = Arc::clone(&flag);
+    ctrlc::set_handler(move || set.store(true, Ordering::Relaxed))
+        .map_err(|error| Failure::broken(format!("cannot listen for Ctrl-C: {error}")))?;
+    Ok(flag)
+}
+
+/// A duration for people: `45 s`, `2 min 5 s`.
+pub(crate) fn words(duration: Duration) -> String {
+    let secs = duration.as_secs();
+    if secs < 60 { format!("{secs} s") } else { format!("{} min {} s", secs / 60, secs % 60) }
+}

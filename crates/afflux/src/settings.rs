@@ -1,0 +1,51 @@
+//! Settings as the command line gives them, rule files included.
+
+use afflux_core::rules::{RuleFile, shipped};
+use afflux_core::setting::Setting;
+
+use crate::failure::Failure;
+
+/// Flags that say how traffic is regulated.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SettingFlags {
+    /// Policy: none, fixed:8, fixed:4,gap=33ms, aimd, gradient, or a whole setting such as
+    /// read=fixed:2+fan-in=8
+    #[arg(long, value_name = "POLICY", default_value = "none")]
+    policy: String,
+    /// Rule file, or shipped:NAME for one that comes with Afflux
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    rules: Option<String>,
+    /// Requests that a client may have in flight over all its servers
+    #[arg(long, value_name = "N")]
+    fan_in: Option<u32>,
+}
+
+impl SettingFlags {
+    /// The setting that the flags make.
+    pub(crate) fn setting(&self) -> Result<Setting, Failure> {
+        let mut text = match &self.rules {
+            Some(name) if name.starts_with("shipped:") => name.clone(),
+            Some(path) => format!("rules:{path}"),
+            None => self.policy.clone(),
+        };
+        if let Some(fan_in) = self.fan_in {
+            text = format!("{text}+fan-in={fan_in}");
+        }
+        parse(&text)
+    }
+}
+
+/// Reads a setting; rule files in it are read, too.
+pub(crate) fn parse(text: &str) -> Result<Setting, Failure> {
+    Setting::parse(text, &load_rules).map_err(Failure::input)
+}
+
+/// The rules behind a file name or `shipped:NAME`, refused unless they are a partition.
+fn load_rules(name: &str) -> Result<RuleFile, String> {
+    let text = match name.strip_prefix("shipped:") {
+        Some(shipped) => shipped::find(shipped)?.to_owned(),
+        None => std::fs::read_to_string(name)
+            .map_err(|error| format!("cannot read the rules in {name}: {error}"))?,
+    };
+    RuleFile::checked(&text).map_err(|error| format!("{name}: {error}"))
+}

@@ -1,0 +1,280 @@
+//! Measurements: what a trial showed, client by client and second by second.
+//!
+//! ```
+//! use afflux_core::{class::Class, measure::Recorder, units::{Span, Time}};
+//!
+//! // Counting starts at 10 s and goes on for 2 s; what lies outside is left out.
+//! let at = |millis| Time::ZERO + Span::from_millis(millis);
+//! let mut recorder = Recorder::new(at(10_000), Span::from_secs(2));
+//! recorder.transfer(at(9_999), Class::Write, 7);
+//! recorder.transfer(at(10_500), Class::Write, 100);
+//! recorder.transfer(at(11_500), Class::Read, 300);
+//! let client = recorder.finish(at(12_000));
+//! assert_eq!(client.seconds, [[0, 100], [300, 0]]);
+//! ```
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use serde::ser::SerializeStruct;
+
+use crate::class::Class;
+use crate::indicator::{COUNT, Signals};
+use crate::path::HoldTotals;
+use crate::rules::Hits;
+use crate::units::{Span, Time};
+
+/// What one trial showed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measurement {
+    /// The counted time, in seconds.
+    pub counted_secs: f64,
+    /// One entry for each client.
+    pub clients: Vec<ClientMeasurement>,
+}
+
+/// What one client did in the counted time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ClientMeasurement {
+    /// Bytes read and written in each second, by the arrival of the replies.
+    pub seconds: Vec<[u64; 2]>,
+    /// Time in which at least one operation of the application was under way, in seconds.
+    pub active_secs: f64,
+    /// Operations of the application that ended.
+    pub operations: u64,
+    /// How long operations of the application took.
+    pub operation_time: Latencies,
+    /// Process times of requests, by class.
+    pub process_time: [Latencies; Class::ALL.len()],
+    /// Time that devices worked on this client's requests, as far as servers tell.
+    pub access_time: Latencies,
+    /// Time that requests waited at servers, as far as servers tell.
+    pub queue_time: Latencies,
+    /// What held requests back, by class.
+    pub holds: [HoldTotals; Class::ALL.len()],
+    /// Which rules decided, by class; empty without rules.
+    pub rule_hits: [Vec<Hits>; Class::ALL.len()],
+    /// Requests that ended without an answer, in the whole run.
+    pub faults: u64,
+    /// The first of them.
+    pub first_fault: Option<String>,
+}
+
+/// A distribution of times, to three significant digits.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    /// In microseconds, for at most ten minutes.
+    histogram: Histogram<u64>,
+}
+
+impl Latencies {
+    const MAX_MICROS: u64 = 600_000_000;
+
+    /// Adds one time.
+    pub fn record(&mut self, span: Span) {
+        self.histogram.saturating_record((span.as_nanos() / 1_000).min(Self::MAX_MICROS));
+    }
+
+    /// Adds all of `other`.
+    pub fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so that adding one to the other cannot fail.
+        let _ = self.histogram.add(&other.histogram);
+    }
+
+    /// How many times there are.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean; zero without any.
+    pub fn mean(&self) -> Span {
+        Span::from_secs_f64(self.histogram.mean() / 1e6)
+    }
+
+    /// The time that a part `quantile` of all do not exceed; zero without any.
+    pub fn quantile(&self, quantile: f64) -> Span {
+        Span::from_micros(self.histogram.value_at_quantile(quantile))
+    }
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, Self::MAX_MICROS, 3);
+        Self { histogram: histogram.expect("the bounds are in order") }
+    }
+}
+
+impl Serialize for Latencies {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Latencies", 5)?;
+        fields.serialize_field("count", &self.count())?;
+        fields.serialize_field("mean_ms", &self.mean().as_millis_f64())?;
+        for (name, quantile) in [("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)] {
+            fields.serialize_field(name, &self.quantile(quantile).as_millis_f64())?;
+        }
+        fields.end()
+    }
+}
+
+/// Counts what one client does, within a given stretch of time.
+#[derive(Debug)]
+pub struct Recorder {
+    start: Time,
+    end: Time,
+    under_way: u32,
+    active_since: Time,
+    active: Span,
+    /// Public to its driver for what needs no time.
+    pub client: ClientMeasurement,
+}
+
+impl Recorder {
+    /// Counts from `start` for `length`, in whole seconds.
+    pub fn new(start: Time, length: Span) -> Self {
+        let seconds = (length.as_nanos() / 1_000_000_000) as usize;
+        let client = ClientMeasurement { seconds: vec![[0; 2]; seconds], ..Default::default() };
+        let end = start + Span::from_secs(seconds as u64);
+        Self { start, end, under_way: 0, active_since: start, active: Span::ZERO, client }
+    }
+
+    /// Whether `now` is counted.
+    pub fn counts(&self, now: Time) -> bool {
+        now >= self.start && now < self.end
+    }
+
+    /// `bytes` were moved by a reply that arrived at `now`.
+    pub fn transfer(&mut self, now: Time, class: Class, bytes: u64) {
+        if !self.counts(now) || class == Class::Metadata {
+            return;
+        }
+        let second = (now.since(self.start).as_nanos() / 1_000_000_000) as usize;
+        self.client.seconds[second][class.index()] += bytes;
+    }
+
+    /// A request ended that was sent at `sent`.
+    pub fn request(&mut self, now: Time, class: Class, sent: Time, access: Span, queued: Span) {
+        if !self.counts(now) {
+            return;
+        }
+        self.client.process_time[class.index()].record(now.since(sent));
+        if access > Span::ZERO {
+            self.client.access_time.record(access);
+            self.client.queue_time.record(queued);
+        }
+    }
+
+    /// An operation of the application started.
+    pub fn operation_started(&mut self, now: Time) {
+        if self.under_way == 0 {
+            self.active_since = now;
+        }
+        self.under_way += 1;
+    }
+
+    /// An operation of the application ended that had started at `started`.
+    pub fn operation_ended(&mut self, now: Time, started: Time) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            self.settle_active(now);
+        }
+        if self.counts(now) {
+            self.client.operations += 1;
+            self.client.operation_time.record(now.since(started));
+        }
+    }
+
+    /// A request ended without an answer.
+    pub fn fault(&mut self, what: impl std::fmt::Display) {
+        self.client.faults += 1;
+        self.client.first_fault.get_or_insert_with(|| what.to_string());
+    }
+
+    /// The client's measurement, at the end of its run.
+    pub fn finish(mut self, now: Time) -> ClientMeasurement {
+        if self.under_way > 0 {
+            self.settle_active(now);
+        }
+        self.client.active_secs = self.active.as_secs_f64();
+        self.client
+    }
+
+    fn settle_active(&mut self, now: Time) {
+        self.active += now.min(self.end).since(self.active_since.max(self.start));
+    }
+}
+
+/// Counts the hits of one path's rules.
+#[derive(Clone, Debug, Default)]
+pub struct HitCounters {
+    rules: Vec<(u64, [u64; COUNT])>,
+}
+
+impl HitCounters {
+    /// Counts a reply for which `rule` decided.
+    pub fn count(&mut self, rule: u32, signals: &Signals) {
+        let rule = rule as usize;
+        if self.rules.len() <= rule {
+            self.rules.resize(rule + 1, (0, [0; COUNT]));
+        }
+        let (count, sums) = &mut self.rules[rule];
+        *count += 1;
+        for axis in 0..COUNT {
+            sums[axis] = sums[axis].saturating_add(signals[axis]);
+        }
+    }
+
+    /// Adds these counters to `hits`, weighing the means.
+    pub fn add_to(&self, hits: &mut Vec<Hits>) {
+        if hits.len() < self.rules.len() {
+            hits.resize(self.rules.len(), Hits::default());
+        }
+        for (hits, (count, sums)) in hits.iter_mut().zip(&self.rules) {
+            let mean = |axis: usize| sums[axis].checked_div(*count).unwrap_or(0);
+            *hits = merge(hits, &Hits { count: *count, means: std::array::from_fn(mean) });
+        }
+    }
+}
+
+/// Two counts of the same rule as one, with means weighted by count.
+pub fn merge(left: &Hits, right: &Hits) -> Hits {
+    let count = left.count + right.count;
+    let mean = |axis: usize| {
+        let sum = u128::from(left.means[axis]) * u128::from(left.count)
+            + u128::from(right.means[axis]) * u128::from(right.count);
+        sum.checked_div(u128::from(count)).unwrap_or(0) as u64
+    };
+    Hits { count, means: std::array::from_fn(mean) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    #[test]
+    fn active_time_is_the_union_of_operations_within_the_counted_time() {
+        let mut recorder = Recorder::new(at(1_000), Span::from_secs(4));
+        recorder.operation_started(at(500));
+        recorder.operation_started(at(1_500));
+        recorder.operation_ended(at(1_800), at(500));
+        recorder.operation_ended(at(2_000), at(1_500));
+        recorder.operation_started(at(4_500));
+        let client = recorder.finish(at(6_000));
+        assert_eq!(client.operations, 2);
+        assert!((client.active_secs - 1.5).abs() < 1e-9, "{}", client.active_secs);
+    }
+
+    #[test]
+    fn hits_merge_by_weight() {
+        let mut hits = Vec::new();
+        let mut counters = HitCounters::default();
+        counters.count(1, &[10, 20, 3_000]);
+        counters.count(1, &[20, 40, 5_000]);
+        counters.add_to(&mut hits);
+        counters.add_to(&mut hits);
+        assert_eq!(hits[0], Hits::default());
+        assert_eq!(hits[1], Hits { count: 4, means: [15, 30, 4_000] });
+    }
+}
