@@ -1,6 +1,6 @@
 //! Settings as the command line gives them, rule files included.
 
-use afflux_core::rules::{RuleFile, shipped};
+use afflux_core::rules::{RuleFile, SHIPPED, shipped};
 use afflux_core::setting::Setting;
 
 use crate::failure::Failure;
@@ -43,7 +43,11 @@ pub(crate) fn parse(text: &str) -> Result<Setting, Failure> {
 /// The rules behind a file name or `shipped:NAME`, refused unless they are a partition.
 fn load_rules(name: &str) -> Result<RuleFile, String> {
     let text = match name.strip_prefix("shipped:") {
-        Some(shipped) => shipped::find(shipped)?.to_owned(),
+        Some(name) => {
+            let known: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
+            let unknown = || format!("no rules `{name}` are shipped: use one of {}", known.join(", "));
+            shipped(name).ok_or_else(unknown)?.to_owned()
+        }
         None => std::fs::read_to_string(name)
             .map_err(|error| format!("cannot read the rules in {name}: {error}"))?,
     };

@@ -11,6 +11,8 @@ use crate::units::{Span, Time};
 /// whose end was not yet told. A process that dies inside may leave any bits behind; then the state
 /// is made anew and the slots are recounted, see [`PathState::recounted`].
 ///
+/// Aligned so that it covers two cache lines and never a third, which is what a cold path waits for.
+///
 /// ```
 /// use afflux_core::path::{Controller, Options, PathState};
 /// use afflux_core::policy;
@@ -20,7 +22,7 @@ use crate::units::{Span, Time};
 /// let path = controller.start();
 /// assert_eq!((path.window(), path.in_flight()), (8.0, 0));
 /// ```
-#[repr(C)]
+#[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathState {
     /// One word for each indicator; only its own functions know what it means.

@@ -1,9 +1,7 @@
 //! The policy that follows a rule set (ASCAR, section III-D).
 
 use super::{Decision, Policy, Seen};
-use crate::rules::compile::Compiled;
-use crate::rules::lint::LintError;
-use crate::rules::{Action, RuleSet};
+use crate::rules::{Action, Compiled, LintError, RuleSet};
 use crate::units::Span;
 
 /// Looks each reply up in a rule set and proposes its action.
