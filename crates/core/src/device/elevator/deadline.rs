@@ -12,10 +12,11 @@ use crate::units::{Span, Time};
 /// expired or nothing lies above: then it starts from the oldest. Expiry is looked at only there, so
 /// that under load a full batch still runs in order.
 ///
-/// Bound: an expired request with `n` older ones of its direction is taken after at most
-/// `(n + 1) * batch * (writes_starved + 1)` more picks if it writes, and half of them belong to reads
-/// at most if it reads. In the strict variant the oldest expired request goes first at every pick:
-/// `n + 1` picks, counting the expired of both directions.
+/// Bound: once expired, a request with `n` older ones of its direction is taken after at most
+/// `(n + 2) * batch * (writes_starved + 1)` more picks: what is left of the running batch, then one
+/// batch for each older one and its own, each behind `writes_starved` batches of reads if it writes
+/// (behind one of writes at most if it reads). In the strict variant the earliest deadline that has
+/// passed goes first at every pick, so that only earlier deadlines are served before.
 #[derive(Debug)]
 pub(super) struct Deadline {
     /// Reads and writes, each in order of arrival.
