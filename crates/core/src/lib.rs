@@ -10,6 +10,7 @@
 //! 4. A decision never fails. Only text that people wrote can be wrong, and then the error says what,
 //!    where and what to do.
 
+pub mod class;
 pub mod device;
 pub mod indicator;
 pub mod rng;
