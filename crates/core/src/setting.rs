@@ -131,9 +131,9 @@ impl Setting {
                 self.turn_slot = Some(slot);
             }
             Some((class, text)) => {
-                let class: Class = class.parse().map_err(|_| {
-                    wrong("write read=, write=, metadata=, fan-in=, cap= or turn=")
-                })?;
+                let class: Class = class
+                    .parse()
+                    .map_err(|_| wrong("write read=, write=, metadata=, fan-in=, cap= or turn="))?;
                 self.regulate(class, policy::parse(text)?);
             }
             None => {

@@ -99,8 +99,7 @@ impl Summary {
             self.faults += client.faults;
             self.operations_s += client.operations as f64 / measurement.counted_secs.max(1e-9);
         }
-        let quantile =
-            |times: &Latencies, quantile: f64| times.quantile(quantile).as_millis_f64();
+        let quantile = |times: &Latencies, quantile: f64| times.quantile(quantile).as_millis_f64();
         self.p50_ms = quantile(&data, 0.5);
         self.p99_ms = quantile(&data, 0.99);
         self.by_class_ms =
@@ -143,10 +142,8 @@ mod tests {
             active_secs: 1.0,
             ..Default::default()
         };
-        let measurement = Measurement {
-            counted_secs: 2.0,
-            clients: vec![client(&[10, 30]), client(&[20, 20])],
-        };
+        let measurement =
+            Measurement { counted_secs: 2.0, clients: vec![client(&[10, 30]), client(&[20, 20])] };
         let summary = Summary::of(&measurement);
         assert_eq!(summary.total_mb_s, 40.0);
         assert_eq!(summary.tp_mb_s, 20.0);

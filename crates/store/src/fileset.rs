@@ -57,9 +57,7 @@ impl FileSet {
         run_all(&mut client, jobs)?;
         let missing = wanted.iter().filter(|(name, _)| !files.records.contains_key(*name));
         let creates = missing
-            .map(|(name, layout)| {
-                Operation::create(name, *layout, workload.files.size, &payload)
-            })
+            .map(|(name, layout)| Operation::create(name, *layout, workload.files.size, &payload))
             .collect();
         for record in run_all(&mut client, creates)? {
             let record = FileRecord { size_bytes: workload.files.size, ..record };
@@ -103,8 +101,8 @@ impl FileSet {
             Placing::PerClient => client,
             Placing::Shared => 0,
         };
-        let first_server = (u64::from(owner) * u64::from(files.each) + u64::from(file))
-            % u64::from(self.servers);
+        let first_server =
+            (u64::from(owner) * u64::from(files.each) + u64::from(file)) % u64::from(self.servers);
         Layout { unit_bytes: files.stripe_unit, first_server: first_server as u32, count }
     }
 

@@ -38,7 +38,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => lab::run(args, out, talk),
             Command::Bench(args) => bench::run(args, out, talk),
-            Command::Rules(args) => rules::run(args, out, talk),
+            Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }
 }

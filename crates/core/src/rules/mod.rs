@@ -3,12 +3,40 @@
 //! Source: ASCAR, section III-D. A rule set maps every congestion state to one action
 //! `<m, b, gap>`: the window becomes `m * window + b`, and two sends keep at least the gap.
 //!
+//! A [`RuleFile`] is the text that people keep: it is parsed, linted and printed. [`Compiled`] is
+//! what runs. [`split()`] and [`simplify()`] change a set and leave a partition a partition.
+//! [`ascar_csv`] reads and writes the files of the original client.
+//!
 //! ```
 //! use afflux_core::rules::{Action, Gap, RuleSet};
 //!
 //! let set = RuleSet::uniform(Action { multiply: None, add: 0.0, gap: Gap::NONE });
 //! assert_eq!(set.rules.len(), 1);
 //! ```
+
+pub mod ascar_csv;
+mod ascar_export;
+mod compile;
+mod file;
+mod lex;
+pub mod lint;
+mod literal;
+mod print;
+mod rule_text;
+mod shipped;
+mod simplify;
+mod space;
+mod split;
+mod text;
+
+pub use compile::Compiled;
+pub use file::{Place, RuleFile, RuleFileError, Section};
+pub use lint::{Finding, LintError, Severity};
+pub use print::{State, value_text};
+pub use shipped::{SHIPPED, shipped};
+pub use simplify::{Simplified, Step, simplify};
+pub use split::{SplitError, hottest, split};
+pub use text::{ParseError, ParseErrors};
 
 use crate::indicator::{COUNT, INDICATORS, Signals};
 use crate::units::Span;
@@ -92,7 +120,7 @@ impl Action {
 }
 
 /// What a rule saw: how often it matched, and the sums of the indicators when it did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Hits {
     /// Replies that matched.
     pub count: u64,

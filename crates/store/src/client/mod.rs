@@ -133,8 +133,7 @@ impl Client {
 
     /// Takes an operation; its end will come from [`Client::wait`] under the same `id`.
     pub fn submit(&mut self, now: Time, id: u64, operation: Operation) {
-        let running =
-            Running { started: now, progress: operation.begin(), left: 0, failure: None };
+        let running = Running { started: now, progress: operation.begin(), left: 0, failure: None };
         self.operations.insert(id, running);
         self.advance(id, now);
     }
@@ -230,10 +229,10 @@ impl Client {
             let limits = Limits {
                 credits: path.credits,
                 cap: self.setting.cap,
-                fan_in: self.setting.fan_in.map(|limit| FanIn {
-                    limit,
-                    in_flight: self.in_flight.len() as u32,
-                }),
+                fan_in: self
+                    .setting
+                    .fan_in
+                    .map(|limit| FanIn { limit, in_flight: self.in_flight.len() as u32 }),
                 turn: self.setting.turn_slot.filter(|_| path.takes_turns()).map(|slot| Turn {
                     slot,
                     of: self.identity.of,

@@ -17,10 +17,24 @@ pub struct Operation {
 #[derive(Clone, Debug)]
 enum Phase {
     Catalog(CatalogOperation),
-    Read { file: u64, layout: Layout, offset_bytes: u64, length_bytes: u64 },
-    Write { file: u64, layout: Layout, offset_bytes: u64, length_bytes: u64, payload: Payload },
+    Read {
+        file: u64,
+        layout: Layout,
+        offset_bytes: u64,
+        length_bytes: u64,
+    },
+    Write {
+        file: u64,
+        layout: Layout,
+        offset_bytes: u64,
+        length_bytes: u64,
+        payload: Payload,
+    },
     /// Writes the file that the catalog has just made, and records its size.
-    WriteNew { length_bytes: u64, payload: Payload },
+    WriteNew {
+        length_bytes: u64,
+        payload: Payload,
+    },
     /// Removes the objects of the file that the catalog has just forgotten.
     RemoveObjects,
 }
@@ -131,9 +145,7 @@ impl Operation {
         let name = name.to_owned();
         let mut operation = Self::of(Phase::Catalog(CatalogOperation::Create { name, layout }));
         if length_bytes > 0 {
-            operation
-                .phases
-                .push_back(Phase::WriteNew { length_bytes, payload: payload.clone() });
+            operation.phases.push_back(Phase::WriteNew { length_bytes, payload: payload.clone() });
         }
         operation
     }
@@ -161,11 +173,7 @@ impl Operation {
     }
 
     pub(super) fn begin(self) -> Progress {
-        Progress {
-            operation: self,
-            outcome: Outcome::default(),
-            base_bytes: 0,
-        }
+        Progress { operation: self, outcome: Outcome::default(), base_bytes: 0 }
     }
 }
 
@@ -231,7 +239,8 @@ impl Progress {
             }
             Phase::Write { file, layout, offset_bytes, length_bytes, payload } => {
                 self.outcome.bytes += length_bytes;
-                let pieces = layout.pieces(offset_bytes, length_bytes, payload.max_piece_bytes(shape));
+                let pieces =
+                    layout.pieces(offset_bytes, length_bytes, payload.max_piece_bytes(shape));
                 pieces
                     .map(|piece| {
                         let from_start = piece.file_offset_bytes - offset_bytes;

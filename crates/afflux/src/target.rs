@@ -1,0 +1,1 @@
+//! What `--on` names.

@@ -1,0 +1,3 @@
+//! The commands as their users run them.
+
+mod rules;
