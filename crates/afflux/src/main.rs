@@ -7,6 +7,7 @@ mod interval;
 mod printer;
 mod progress;
 mod settings;
+mod survey;
 mod tables;
 mod target;
 mod workloads;

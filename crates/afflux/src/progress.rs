@@ -32,15 +32,16 @@ struct State {
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Watch {
-    /// Watches `runs` runs of `run_time` each. Ctrl-C ends them.
-    pub(crate) fn new(runs: u32, run_time: Duration) -> Result<Self, Failure> {
+    /// Watches runs in groups of (how many, how long each). Ctrl-C ends them.
+    pub(crate) fn new(groups: &[(u32, Duration)]) -> Result<Self, Failure> {
         let bar = ProgressBar::hidden();
         if Printer::is_watched() {
             let style = ProgressStyle::with_template("{bar:30} {msg}").map_err(Failure::broken)?;
             bar.set_style(style);
             bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
         }
-        let total = run_time * runs;
+        let total = groups.iter().map(|(runs, run_time)| *run_time * *runs).sum::<Duration>();
+        let runs = groups.iter().map(|(runs, _)| runs).sum();
         bar.set_length(total.as_millis() as u64);
         let state = State {
             runs,

@@ -1,1 +1,84 @@
-//! What `--on` names.
+//! What `--on` names: a lab, directories, or any other engine, as something to measure on.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use afflux_core::measure::Measurement;
+use afflux_core::setting::Setting;
+use afflux_core::target::{Run, Target, TargetError};
+use afflux_core::workload::Workload;
+use afflux_store::engine::EngineSpec;
+use afflux_store::engine::lab::LabEngine;
+use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
+use afflux_store::load::EngineTarget;
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+
+/// The lab that `--on lab` starts when none is running: as `afflux lab up` would.
+const SERVERS: u32 = 4;
+const DEVICE: &str = "hdd";
+
+/// Opens the target written as `text`.
+pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, Failure> {
+    if text == "lab" && !cluster::status::is_running(&cluster::default_dir()) {
+        return temporary_lab(SERVERS, DEVICE, talk);
+    }
+    let spec: EngineSpec = text.parse().map_err(Failure::input)?;
+    // Connecting once here tells a wrong name apart from a failure in the middle of a run.
+    spec.connect().map_err(Failure::input)?;
+    Ok(Box::new(EngineTarget::new(text, Box::new(move || spec.connect()))))
+}
+
+/// Starts a lab in a directory of its own; both go away with the target.
+pub(crate) fn temporary_lab(
+    servers: u32,
+    device: &str,
+    talk: &mut dyn Write,
+) -> Result<Box<dyn Target>, Failure> {
+    let dir = tempfile::Builder::new()
+        .prefix("afflux-lab-")
+        .tempdir()
+        .map_err(|error| Failure::broken(format!("cannot make a directory for a lab: {error}")))?;
+    let mut options = ClusterOptions::new(dir.path()).map_err(Failure::broken)?;
+    options.servers = servers;
+    options.device = device.parse().map_err(Failure::input)?;
+    writeln!(talk, "afflux: starting a lab of {servers} x {device} for this run")?;
+    let cluster = Cluster::start(&options).map_err(lab_failure)?;
+    let lab_dir = cluster.dir().to_owned();
+    let connect = move || {
+        LabEngine::connect(&lab_dir).map(|engine| Arc::new(engine) as Arc<dyn afflux_store::engine::Engine>)
+    };
+    let engines = EngineTarget::new(&format!("a lab of {servers} x {device}"), Box::new(connect));
+    Ok(Box::new(TemporaryLab { engines, _cluster: cluster, _dir: dir }))
+}
+
+/// A failure of a lab: the user's to mend, or not.
+pub(crate) fn lab_failure(error: ClusterError) -> Failure {
+    if error.is_input() { Failure::input(error) } else { Failure::broken(error) }
+}
+
+/// A lab for one run. The fields are dropped in this order: clients, servers, directory.
+struct TemporaryLab {
+    engines: EngineTarget,
+    _cluster: Cluster,
+    _dir: TempDir,
+}
+
+impl Target for TemporaryLab {
+    fn name(&self) -> String {
+        self.engines.name()
+    }
+
+    fn prepare(&mut self, workload: &Workload) -> Result<(), TargetError> {
+        self.engines.prepare(workload)
+    }
+
+    fn deploy(&mut self, setting: &Setting) -> Result<(), TargetError> {
+        self.engines.deploy(setting)
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError> {
+        self.engines.run(run)
+    }
+}

@@ -49,6 +49,8 @@ pub struct ClientMeasurement {
     pub access_time: Latencies,
     /// Time that requests waited at servers, as far as servers tell.
     pub queue_time: Latencies,
+    /// Paths to storage servers on which a reply came.
+    pub data_paths: u32,
     /// What held requests back, by class.
     pub holds: [HoldTotals; Class::ALL.len()],
     /// Which rules decided, by class; empty without rules.

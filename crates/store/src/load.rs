@@ -165,6 +165,7 @@ impl<'a> LoadThread<'a> {
         }
         self.recorder.client.holds = self.client.holds();
         self.client.drain(clock::now() + DRAIN, &mut self.recorder);
+        self.recorder.client.data_paths = self.client.data_paths();
         self.recorder.client.rule_hits = self.client.rule_hits();
         self.recorder.finish(clock::now())
     }

@@ -79,7 +79,7 @@ pub(crate) fn run(
     let plan =
         Plan { pairs: args.pairs, settle: args.settle, length: args.length, seed: args.seed };
     let runs = if others.is_empty() { 1 } else { 2 * others.len() as u32 * args.pairs };
-    let watch = Watch::new(runs, plan.run_time())?;
+    let watch = Watch::new(&[(runs, plan.run_time())])?;
     let mut target = target::open(&args.on, talk)?;
     if others.is_empty() {
         let measurement =
@@ -307,7 +307,7 @@ fn list(args: &BenchArgs, out: &mut dyn Write) -> Result<Status, Failure> {
 }
 
 /// A time of whole seconds, since throughput is counted by the second.
-fn whole_seconds(text: &str) -> Result<Span, String> {
+pub(crate) fn whole_seconds(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let nanos = span.as_nanos();
     if nanos == 0 || nanos % 1_000_000_000 != 0 || nanos > 3_600_000_000_000 {

@@ -23,6 +23,7 @@ pub static PRESETS: &[Preset] = &[
     },
     Preset { name: "mix-10-1", text: include_str!("../../workloads/mix-10-1.toml") },
     Preset { name: "fileserver", text: include_str!("../../workloads/fileserver.toml") },
+    Preset { name: "small-reads", text: include_str!("../../workloads/small-reads.toml") },
     Preset { name: "checkpoint", text: include_str!("../../workloads/checkpoint.toml") },
 ];
 

@@ -203,6 +203,12 @@ impl Client {
         }
     }
 
+    /// Paths for reads and writes on which a reply came.
+    pub fn data_paths(&self) -> u32 {
+        let answered = |path: &&Path| path.takes_turns() && path.answered;
+        self.paths.iter().filter(answered).count() as u32
+    }
+
     /// What held requests back so far, by class.
     pub fn holds(&mut self) -> [HoldTotals; Class::ALL.len()] {
         let now = clock::now();
@@ -278,6 +284,7 @@ impl Client {
                     path.hits.count(rule, &ruling.signals);
                 }
                 let (access, queued) = (completion.access, completion.queued);
+                path.answered = true;
                 recorder.request(arrived, path.class, ended.sent, access, queued);
                 recorder.transfer(arrived, path.class, u64::from(size_bytes));
             }

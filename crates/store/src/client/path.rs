@@ -20,6 +20,8 @@ pub(super) struct Path {
     pub(super) holds: HoldLedger,
     pub(super) hits: HitCounters,
     pub(super) credits: Option<u32>,
+    /// Whether any reply came.
+    pub(super) answered: bool,
 }
 
 /// A request that was built and not yet answered.
@@ -65,6 +67,7 @@ impl Path {
             holds: HoldLedger::default(),
             hits: HitCounters::default(),
             credits: None,
+            answered: false,
         }
     }
 

@@ -1,0 +1,185 @@
+//! `afflux quickstart`: the whole idea in two minutes, on a lab that goes away again.
+
+use std::io::Write;
+
+use afflux_core::units::Span;
+use afflux_core::workload::Workload;
+use serde::Serialize;
+
+use crate::commands::bench::print_comparison;
+use crate::experiment::{self, Comparison, Plan};
+use crate::failure::{Failure, Status};
+use crate::progress::Watch;
+use crate::survey::{self, Tried};
+use crate::tables::{number, table};
+use crate::{settings, target, workloads};
+
+/// Arguments of `afflux quickstart`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct QuickstartArgs {
+    /// Preset or workload file
+    #[arg(long, default_value = "small-reads")]
+    workload: String,
+    /// What to run on; a lab of two disks that goes away again unless you name another
+    #[arg(long, value_name = "TARGET")]
+    on: Option<String>,
+    /// Pairs that confirm the best setting against the baseline
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
+    pairs: u32,
+    /// Counted time of a confirming run
+    #[arg(long, default_value = "6s", value_parser = super::bench::whole_seconds)]
+    length: Span,
+    /// Seed of the workload's choices
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  afflux quickstart
+  afflux quickstart --workload random-write --pairs 8
+  afflux quickstart --on dirs:/mnt/a,/mnt/b --json
+
+It keeps at most 1 GiB, needs no rights, and leaves nothing behind.";
+
+/// The lab that it starts.
+const SERVERS: u32 = 2;
+const DEVICE: &str = "hdd";
+
+/// What it found, for programs.
+#[derive(Serialize)]
+struct Quickstart<'a> {
+    afflux_quickstart: u32,
+    workload: &'a str,
+    target: &'a str,
+    seed: u64,
+    tried: &'a [Tried],
+    confirmed: &'a Comparison,
+}
+
+/// Runs the command.
+pub(crate) fn run(
+    args: &QuickstartArgs,
+    out: &mut dyn Write,
+    talk: &mut dyn Write,
+) -> Result<Status, Failure> {
+    let workload = workloads::load(&args.workload)?;
+    if workload.footprint_bytes() > 1 << 30 {
+        return Err(Failure::input(format!(
+            "{} keeps more than 1 GiB: quickstart does not; run it with `afflux bench`",
+            workload.name
+        )));
+    }
+    let short = Plan {
+        pairs: 0,
+        settle: Span::from_millis(1_500),
+        length: Span::from_secs(3),
+        seed: args.seed,
+    };
+    let confirm = Plan { pairs: args.pairs, length: args.length, seed: args.seed + 100, ..short };
+    let mut target = match &args.on {
+        Some(on) => target::open(on, talk)?,
+        None => target::temporary_lab(SERVERS, DEVICE, talk)?,
+    };
+    writeln!(talk, "afflux: {}: {}", workload.name, workload.about)?;
+    let watch = Watch::new(&[
+        (survey::size(), short.run_time()),
+        (2 * args.pairs, confirm.run_time()),
+    ])?;
+    let found = search(target.as_mut(), &workload, &short, &confirm, &watch);
+    watch.finish();
+    let (tried, confirmed) = found?;
+    let target = target.name();
+    if args.json {
+        let (workload, target) = (workload.name.as_str(), target.as_str());
+        let (tried, confirmed, seed) = (&tried, &confirmed, args.seed);
+        let found = Quickstart { afflux_quickstart: 1, workload, target, seed, tried, confirmed };
+        serde_json::to_writer_pretty(&mut *out, &found)?;
+        writeln!(out)?;
+        return Ok(Status::Done);
+    }
+    print_tried(out, &target, &workload, &tried)?;
+    print_comparison(out, &target, &workload, &confirm, &confirmed)?;
+    print_words(out, &workload, &confirmed)?;
+    Ok(Status::Done)
+}
+
+/// Tries a dozen settings and confirms the best of them.
+fn search(
+    target: &mut dyn afflux_core::target::Target,
+    workload: &Workload,
+    short: &Plan,
+    confirm: &Plan,
+    watch: &Watch,
+) -> Result<(Vec<Tried>, Comparison), Failure> {
+    let tried = survey::survey(target, workload, short, watch)?;
+    let (baseline, others) = tried.split_first().ok_or_else(|| Failure::broken("no run"))?;
+    let best = others
+        .iter()
+        .max_by(|left, right| left.score(workload).total_cmp(&right.score(workload)))
+        .ok_or_else(|| Failure::broken("no candidate"))?;
+    let (baseline, best) = (settings::parse(&baseline.setting)?, settings::parse(&best.setting)?);
+    let comparisons =
+        experiment::compare(target, workload, &baseline, &[best], confirm, watch)
+            .map_err(Failure::broken)?;
+    let confirmed = comparisons.into_iter().next();
+    Ok((tried, confirmed.ok_or_else(|| Failure::broken("nothing was compared"))?))
+}
+
+fn print_tried(
+    out: &mut dyn Write,
+    target: &str,
+    workload: &Workload,
+    tried: &[Tried],
+) -> Result<(), Failure> {
+    writeln!(out, "Tried on {target}, one short run each, so within noise of each other:")?;
+    let mut rows =
+        table(&["setting", "MB/s", "between clients", "within clients", "p99 ms", "score"]);
+    for one in tried {
+        let summary = &one.summary;
+        rows.add_row([
+            one.setting.clone(),
+            number(summary.total_mb_s),
+            number(summary.between_mb_s),
+            number(summary.within_mb_s),
+            number(summary.operation_p99_ms),
+            number(one.score(workload)),
+        ]);
+    }
+    writeln!(out, "{rows}\n")?;
+    Ok(())
+}
+
+fn print_words(
+    out: &mut dyn Write,
+    workload: &Workload,
+    confirmed: &Comparison,
+) -> Result<(), Failure> {
+    let gained: Vec<String> = confirmed
+        .metrics
+        .iter()
+        .filter(|compared| compared.change_percent.excludes_zero())
+        .map(|compared| {
+            let change = compared.change_percent.mean;
+            format!("{} {change:+.0}% ({})", compared.metric, compared.verdict())
+        })
+        .collect();
+    let setting = &confirmed.setting;
+    if gained.is_empty() {
+        writeln!(out, "No difference that {setting} makes could be told from noise.")?;
+    } else {
+        writeln!(out, "What {setting} changes beyond noise: {}.", gained.join(", "))?;
+    }
+    writeln!(
+        out,
+        "The baseline is a window of 8 requests for each client and server, as Lustre has it.\n\
+         Real bytes over real TCP; the disks are modelled (afflux lab --help).\n\
+         Next: afflux bench {} --compare {setting} --pairs 8",
+        workload.name
+    )?;
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Surveys: a dozen settings in short runs, to find what is worth confirming.
+//!
+//! A survey only proposes. Its best is the best of many noisy runs and looks better than it is, so
+//! what it proposes is confirmed against the baseline by fresh runs.
+
+use afflux_core::class::Class;
+use afflux_core::measure::Measurement;
+use afflux_core::setting::Setting;
+use afflux_core::summary::Summary;
+use afflux_core::target::{Target, TargetError};
+use afflux_core::workload::Workload;
+use serde::Serialize;
+
+use crate::experiment::{Plan, trial};
+use crate::failure::Failure;
+use crate::progress::Watch;
+use crate::settings;
+
+/// What is tried besides a gap at the fair share: fixed windows, gaps as a fraction of the time
+/// between replies, limiters, shipped rule sets, fan-in and turns.
+pub(crate) static CANDIDATES: &[&str] = &[
+    "fixed:1",
+    "fixed:2",
+    "fixed:4",
+    "fixed:16",
+    "fixed:32",
+    "fixed:16,gap=0.9ack",
+    "aimd",
+    "gradient",
+    "shipped:calm-4",
+    "shipped:two-step",
+    "shipped:deep",
+    "shipped:reads-first",
+    "none+fan-in=8",
+    "fixed:16+turn=300ms",
+];
+
+/// How many runs a survey makes of each setting.
+pub(crate) const RUNS_EACH: u32 = 1;
+
+/// How many settings a survey tries, the baseline and the fair gap included.
+pub(crate) fn size() -> u32 {
+    CANDIDATES.len() as u32 + 2
+}
+
+/// What a setting did in a survey.
+#[derive(Debug, Serialize)]
+pub(crate) struct Tried {
+    /// The setting, as it was written.
+    pub(crate) setting: String,
+    /// Of its run.
+    pub(crate) summary: Summary,
+}
+
+impl Tried {
+    /// `tp - var` (ASCAR, equation 1 with a weight of 1): fast, and evenly so. For bursty workloads
+    /// the deviation over seconds says nothing, so there the speed of the bursts counts.
+    pub(crate) fn score(&self, workload: &Workload) -> f64 {
+        if workload.is_bursty() {
+            return self.summary.burst_mb_s;
+        }
+        self.summary.tp_mb_s - self.summary.var_mb_s
+    }
+}
+
+/// Tries the baseline and all candidates once each, the baseline first.
+pub(crate) fn survey(
+    target: &mut dyn Target,
+    workload: &Workload,
+    plan: &Plan,
+    watch: &Watch,
+) -> Result<Vec<Tried>, Failure> {
+    let baseline = Setting::none();
+    let broken = |error: TargetError| Failure::broken(error);
+    let measurement =
+        trial(target, workload, &baseline, plan.seed, plan, watch).map_err(broken)?;
+    let gap = format!("fixed:8,gap={}us", fair_gap_micros(&measurement) * 95 / 100);
+    let first = Tried { setting: baseline.label, summary: Summary::of(&measurement) };
+    let mut tried = vec![first];
+    for text in CANDIDATES.iter().copied().chain([gap.as_str()]) {
+        let setting = settings::parse(text)?;
+        let measurement =
+            trial(target, workload, &setting, plan.seed, plan, watch).map_err(broken)?;
+        tried.push(Tried { setting: setting.label, summary: Summary::of(&measurement) });
+    }
+    Ok(tried)
+}
+
+/// The gap that would give every path the rate that it had, in microseconds and for a full-size
+/// request; a path that sends smaller ones waits accordingly less.
+fn fair_gap_micros(measurement: &Measurement) -> u64 {
+    let data = [Class::Read, Class::Write].map(Class::index);
+    let (mut paths, mut requests, mut bytes) = (0, 0, 0);
+    for client in &measurement.clients {
+        paths += u64::from(client.data_paths);
+        requests += data.iter().map(|&class| client.process_time[class].count()).sum::<u64>();
+        bytes += client.seconds.iter().flatten().sum::<u64>();
+    }
+    let micros = (measurement.counted_secs * 1e6) as u64 * paths / requests.max(1);
+    // The controllers' own scaling of gaps by size, undone.
+    let size = bytes as f64 / requests.max(1) as f64 / f64::from(1 << 20);
+    (micros as f64 / (0.5 + 0.5 * size.min(1.0))) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use afflux_core::measure::ClientMeasurement;
+    use afflux_core::units::Span;
+
+    #[test]
+    fn candidates_can_be_read() {
+        for text in CANDIDATES {
+            settings::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        }
+    }
+
+    #[test]
+    fn the_fair_gap_is_the_time_between_sends_of_a_path() {
+        let mut client = ClientMeasurement { data_paths: 4, ..Default::default() };
+        for _ in 0..100 {
+            client.process_time[0].record(Span::from_millis(10));
+        }
+        client.seconds = vec![[100 << 20, 0]];
+        let measurement = Measurement { counted_secs: 1.0, clients: vec![client] };
+        // 25 requests a second on each of 4 paths.
+        assert_eq!(fair_gap_micros(&measurement), 40_000);
+    }
+}
