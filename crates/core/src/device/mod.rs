@@ -3,6 +3,31 @@
 //! The lab server drives a model with the real clock and the simulator with its own; both hand
 //! requests over with [`Device::submit`] and collect them with [`Device::poll`]. A model keeps a
 //! virtual clock of its own: a driver that polls late delays the answer, but not the device.
+//!
+//! [`DEVICES`] is the registry: to add a model, write one file beside this one and add its line. A
+//! [`DeviceSpec`] is what users write (`hdd`, `hdd:elevator=fifo,depth=1`, `ssd`, `mem`).
+//!
+//! ```
+//! use afflux_core::device::{DeviceRequest, DeviceSpec};
+//! use afflux_core::units::Time;
+//!
+//! let spec: DeviceSpec = "hdd:depth=1".parse().unwrap();
+//! let mut disk = spec.build(7);
+//! let request = DeviceRequest { id: 1, write: false, offset_bytes: 0, length_bytes: 1 << 20 };
+//! disk.submit(Time::ZERO, request);
+//! let finished = disk.next_done().unwrap();
+//! assert_eq!(disk.poll(Time::ZERO), None);
+//! assert_eq!(disk.poll(finished).unwrap().id, 1);
+//! ```
+
+pub mod disk;
+pub mod elevator;
+pub mod memory;
+pub mod placement;
+pub mod spec;
+pub mod ssd;
+
+pub use spec::{DEVICES, DeviceEntry, DeviceModel, DeviceSpec, DeviceSpecError};
 
 use crate::units::{Span, Time};
 
