@@ -432,7 +432,7 @@ mod tests {
         ) {
             let mut bytes = encode_frame(header, &payload);
             let at = at.index(bytes.len());
-            bytes[at] ^= 1 << bit;
+            bytes[at] ^= 1_u8 << bit;
             prop_assert!(decode_frame(&bytes).is_err());
         }
     }

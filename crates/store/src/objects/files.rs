@@ -115,6 +115,12 @@ impl ObjectFiles {
         table.objects.iter().map(|(&id, object)| (id, lock(&object.state).length_bytes)).collect()
     }
 
+    /// The length of an object in bytes, zero when it is not there; not for shared directories.
+    pub fn length(&self, id: ObjectId) -> u64 {
+        let object = lock(&self.table).objects.get(&id).cloned();
+        object.map_or(0, |object| lock(&object.state).length_bytes)
+    }
+
     /// Writes; creates the object when it is missing.
     pub fn write(&self, id: ObjectId, offset_bytes: u64, data: &[u8]) -> Result<(), ObjectError> {
         let end = end_of(offset_bytes, data.len() as u64)?;
