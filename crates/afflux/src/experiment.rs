@@ -138,9 +138,11 @@ impl Compared {
         // Against the mean of all baselines, so that one small baseline does not blow up its pair.
         let changes: Vec<f64> = values
             .iter()
-            .map(|(left, right)| {
-                if baseline == 0.0 { 0.0 } else { (right - left) / baseline * 100.0 }
-            })
+            .map(
+                |(left, right)| {
+                    if baseline == 0.0 { 0.0 } else { (right - left) / baseline * 100.0 }
+                },
+            )
             .collect();
         Self {
             metric: metric.name,

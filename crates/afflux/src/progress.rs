@@ -43,14 +43,8 @@ impl Watch {
         let total = groups.iter().map(|(runs, run_time)| *run_time * *runs).sum::<Duration>();
         let runs = groups.iter().map(|(runs, _)| runs).sum();
         bar.set_length(total.as_millis() as u64);
-        let state = State {
-            runs,
-            runs_done: 0,
-            done: Duration::ZERO,
-            total,
-            run: None,
-            last_line: None,
-        };
+        let state =
+            State { runs, runs_done: 0, done: Duration::ZERO, total, run: None, last_line: None };
         let (state, moved) = (Mutex::new(state), AtomicU64::new(0));
         Ok(Self { bar, state, moved, interrupted: interruption()? })
     }

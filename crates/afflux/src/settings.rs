@@ -45,7 +45,8 @@ fn load_rules(name: &str) -> Result<RuleFile, String> {
     let text = match name.strip_prefix("shipped:") {
         Some(name) => {
             let known: Vec<_> = SHIPPED.iter().map(|(name, _)| *name).collect();
-            let unknown = || format!("no rules `{name}` are shipped: use one of {}", known.join(", "));
+            let unknown =
+                || format!("no rules `{name}` are shipped: use one of {}", known.join(", "));
             shipped(name).ok_or_else(unknown)?.to_owned()
         }
         None => std::fs::read_to_string(name)

@@ -35,9 +35,6 @@ pub(crate) static CANDIDATES: &[&str] = &[
     "fixed:16+turn=300ms",
 ];
 
-/// How many runs a survey makes of each setting.
-pub(crate) const RUNS_EACH: u32 = 1;
-
 /// How many settings a survey tries, the baseline and the fair gap included.
 pub(crate) fn size() -> u32 {
     CANDIDATES.len() as u32 + 2
@@ -72,8 +69,7 @@ pub(crate) fn survey(
 ) -> Result<Vec<Tried>, Failure> {
     let baseline = Setting::none();
     let broken = |error: TargetError| Failure::broken(error);
-    let measurement =
-        trial(target, workload, &baseline, plan.seed, plan, watch).map_err(broken)?;
+    let measurement = trial(target, workload, &baseline, plan.seed, plan, watch).map_err(broken)?;
     let gap = format!("fixed:8,gap={}us", fair_gap_micros(&measurement) * 95 / 100);
     let first = Tried { setting: baseline.label, summary: Summary::of(&measurement) };
     let mut tried = vec![first];

@@ -1,14 +1,11 @@
 //! Tables for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, Table, presets};
 
 /// An empty table with these column heads; all columns but the first are aligned right.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
-    table
-        .load_preset(presets::UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(heads);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(heads);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

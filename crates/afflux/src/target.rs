@@ -1,14 +1,13 @@
 //! What `--on` names: a lab, directories, or any other engine, as something to measure on.
 
 use std::io::Write;
-use std::sync::Arc;
 
 use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
-use afflux_store::engine::EngineSpec;
-use afflux_store::engine::lab::LabEngine;
+use afflux_store::engine::registry::EngineSpec;
+use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
 use afflux_store::load::EngineTarget;
 use tempfile::TempDir;
@@ -21,7 +20,8 @@ const DEVICE: &str = "hdd";
 
 /// Opens the target written as `text`.
 pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, Failure> {
-    if text == "lab" && !cluster::status::is_running(&cluster::default_dir()) {
+    let is_well = |status: LabStatus| status.is_well();
+    if text == "lab" && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well) {
         return temporary_lab(SERVERS, DEVICE, talk);
     }
     let spec: EngineSpec = text.parse().map_err(Failure::input)?;
@@ -45,10 +45,8 @@ pub(crate) fn temporary_lab(
     options.device = device.parse().map_err(Failure::input)?;
     writeln!(talk, "afflux: starting a lab of {servers} x {device} for this run")?;
     let cluster = Cluster::start(&options).map_err(lab_failure)?;
-    let lab_dir = cluster.dir().to_owned();
-    let connect = move || {
-        LabEngine::connect(&lab_dir).map(|engine| Arc::new(engine) as Arc<dyn afflux_store::engine::Engine>)
-    };
+    let spec = EngineSpec::Lab { dir: Some(cluster.dir().to_owned()) };
+    let connect = move || spec.connect();
     let engines = EngineTarget::new(&format!("a lab of {servers} x {device}"), Box::new(connect));
     Ok(Box::new(TemporaryLab { engines, _cluster: cluster, _dir: dir }))
 }

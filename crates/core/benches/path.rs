@@ -1,5 +1,11 @@
 //! The hot path: a reply (update, look up among 29 rules, apply) and an admission.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a benchmark times itself"
+)]
+
 use std::hint::black_box;
 
 use afflux_core::limits::Limits;

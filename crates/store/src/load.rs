@@ -14,11 +14,12 @@ use afflux_core::workload::{AppOperation, Generator, Kind, Next, Workload};
 use afflux_node::clock;
 
 use crate::client::{Client, Identity, Operation, Payload};
-use crate::engine::{Engine, EngineError, FileRecord};
+use crate::engine::registry::ConnectError;
+use crate::engine::{Engine, FileRecord};
 use crate::fileset::FileSet;
 
 /// Connects one more client.
-pub type Connect = Box<dyn Fn() -> Result<Arc<dyn Engine>, EngineError> + Send>;
+pub type Connect = Box<dyn Fn() -> Result<Arc<dyn Engine>, ConnectError> + Send>;
 
 /// How long requests that are under way at the end of a run may take.
 const DRAIN: Span = Span::from_secs(20);

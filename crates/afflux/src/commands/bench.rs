@@ -82,8 +82,7 @@ pub(crate) fn run(
     let watch = Watch::new(&[(runs, plan.run_time())])?;
     let mut target = target::open(&args.on, talk)?;
     if others.is_empty() {
-        let measurement =
-            trial(target.as_mut(), &workload, &baseline, args.seed, &plan, &watch);
+        let measurement = trial(target.as_mut(), &workload, &baseline, args.seed, &plan, &watch);
         watch.finish();
         let measurement = measurement.map_err(Failure::broken)?;
         return single(args, out, &target.name(), &workload, &baseline, &measurement);
@@ -310,7 +309,7 @@ fn list(args: &BenchArgs, out: &mut dyn Write) -> Result<Status, Failure> {
 pub(crate) fn whole_seconds(text: &str) -> Result<Span, String> {
     let span: Span = text.parse().map_err(|error| format!("{error}"))?;
     let nanos = span.as_nanos();
-    if nanos == 0 || nanos % 1_000_000_000 != 0 || nanos > 3_600_000_000_000 {
+    if nanos == 0 || !nanos.is_multiple_of(1_000_000_000) || nanos > 3_600_000_000_000 {
         return Err("throughput is counted by the second: write 1s to 3600s".to_owned());
     }
     Ok(span)

@@ -36,7 +36,7 @@ impl CommandLine {
         let (out, talk) = (&mut *printer.out, &mut *printer.talk);
         match &self.command {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
-            Command::Lab(args) => lab::run(args, out, talk),
+            Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }

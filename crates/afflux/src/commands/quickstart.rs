@@ -86,10 +86,8 @@ pub(crate) fn run(
         None => target::temporary_lab(SERVERS, DEVICE, talk)?,
     };
     writeln!(talk, "afflux: {}: {}", workload.name, workload.about)?;
-    let watch = Watch::new(&[
-        (survey::size(), short.run_time()),
-        (2 * args.pairs, confirm.run_time()),
-    ])?;
+    let watch =
+        Watch::new(&[(survey::size(), short.run_time()), (2 * args.pairs, confirm.run_time())])?;
     let found = search(target.as_mut(), &workload, &short, &confirm, &watch);
     watch.finish();
     let (tried, confirmed) = found?;
@@ -123,9 +121,8 @@ fn search(
         .max_by(|left, right| left.score(workload).total_cmp(&right.score(workload)))
         .ok_or_else(|| Failure::broken("no candidate"))?;
     let (baseline, best) = (settings::parse(&baseline.setting)?, settings::parse(&best.setting)?);
-    let comparisons =
-        experiment::compare(target, workload, &baseline, &[best], confirm, watch)
-            .map_err(Failure::broken)?;
+    let comparisons = experiment::compare(target, workload, &baseline, &[best], confirm, watch)
+        .map_err(Failure::broken)?;
     let confirmed = comparisons.into_iter().next();
     Ok((tried, confirmed.ok_or_else(|| Failure::broken("nothing was compared"))?))
 }

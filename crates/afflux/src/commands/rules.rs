@@ -269,7 +269,9 @@ impl From<RulesError> for Failure {
             RulesError::Output(error) => Self::from(error),
             RulesError::Read { ref cause, .. } | RulesError::WriteFile { ref cause, .. } => {
                 match cause.kind() {
-                    IsADirectory | NotADirectory | NotFound | PermissionDenied => Self::input(error),
+                    IsADirectory | NotADirectory | NotFound | PermissionDenied => {
+                        Self::input(error)
+                    }
                     _ => Self::broken(error),
                 }
             }

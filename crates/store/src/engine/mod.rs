@@ -16,6 +16,12 @@
 //! assert_eq!(queue.wait(None).unwrap().tag, 1);
 //! ```
 
+pub mod conformance;
+pub mod dirs;
+pub mod lab;
+pub mod null;
+pub mod registry;
+
 use std::sync::mpsc;
 
 use afflux_core::class::Class;
@@ -143,7 +149,7 @@ pub struct Request {
 }
 
 /// What a server answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// The bytes read, in the buffer that came with the request.
     Read(Vec<u8>),

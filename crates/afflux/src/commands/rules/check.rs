@@ -5,7 +5,7 @@ use std::io::Write;
 use afflux_core::rules::{Finding, ParseErrors, RuleFile, Severity};
 use serde_json::{Value, json};
 
-use super::{Status, RulesError, Source};
+use super::{RulesError, Source, Status};
 
 pub(super) fn run(
     source: &Source,

@@ -9,7 +9,7 @@ use afflux_core::rules::{
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 
-use super::{Status, RulesError, Source};
+use super::{RulesError, Source, Status};
 
 pub(super) fn run(
     source: Option<&Source>,

@@ -1,0 +1,206 @@
+//! The engines that there are, and how a user names one: the store's part of `--on`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use afflux_core::units::Span;
+
+use super::Engine;
+use super::dirs::{DirsEngine, DirsError};
+use super::lab::LabEngine;
+use super::null::NullEngine;
+use crate::lab::cluster::default_dir;
+
+/// One known engine.
+#[derive(Debug)]
+pub struct EngineEntry {
+    /// What users call it.
+    pub name: &'static str,
+    /// One line for help.
+    pub about: &'static str,
+    /// How it is written.
+    pub grammar: &'static str,
+    /// Reads what follows the name and its colon; `None` when nothing does. An error says what is
+    /// wrong with it.
+    pub read: fn(Option<&str>) -> Result<EngineSpec, String>,
+}
+
+/// The engines, the default first.
+pub static ENGINES: &[EngineEntry] = &[
+    EngineEntry {
+        name: "lab",
+        about: "the embedded servers that `afflux lab up` starts",
+        grammar: "lab, or lab:DIR for one in another directory",
+        read: |rest| {
+            Ok(EngineSpec::Lab { dir: rest.filter(|dir| !dir.is_empty()).map(Into::into) })
+        },
+    },
+    EngineEntry {
+        name: "dirs",
+        about: "directories or mounts, each taken as one server",
+        grammar: "dirs:DIR,DIR,...",
+        read: |rest| {
+            let dirs: Vec<PathBuf> = rest
+                .unwrap_or_default()
+                .split(',')
+                .filter(|dir| !dir.is_empty())
+                .map(Into::into)
+                .collect();
+            if dirs.is_empty() {
+                Err("no directory".to_owned())
+            } else {
+                Ok(EngineSpec::Dirs { dirs })
+            }
+        },
+    },
+    EngineEntry {
+        name: "null",
+        about: "four servers that answer at once, or after a delay, and keep no data",
+        grammar: "null, or null:5ms to answer after 5 ms",
+        read: |rest| {
+            let delay = rest.map(str::parse::<Span>).transpose();
+            delay
+                .map(|delay| EngineSpec::Null { delay: delay.unwrap_or_default() })
+                .map_err(|error| error.to_string())
+        },
+    },
+];
+
+/// How many servers the `null` engine has.
+pub const NULL_SERVERS: u32 = 4;
+
+/// An engine as users write it.
+///
+/// ```
+/// use afflux_store::engine::registry::EngineSpec;
+/// let spec: EngineSpec = "dirs:/mnt/a,/mnt/b".parse().unwrap();
+/// assert_eq!(spec.to_string(), "dirs:/mnt/a,/mnt/b");
+/// assert!("disk".parse::<EngineSpec>().unwrap_err().to_string().contains("null"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineSpec {
+    /// The lab in a directory; `None` is the default one.
+    Lab {
+        /// Where.
+        dir: Option<PathBuf>,
+    },
+    /// Directories.
+    Dirs {
+        /// Which.
+        dirs: Vec<PathBuf>,
+    },
+    /// Nothing behind it.
+    Null {
+        /// How long answers take.
+        delay: Span,
+    },
+}
+
+/// Text that names no engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineSpecError {
+    /// No engine has this name.
+    #[error("there is no engine `{name}`: write {known}")]
+    Unknown {
+        /// What was read.
+        name: String,
+        /// The grammars of all.
+        known: String,
+    },
+    /// What follows the name cannot be read.
+    #[error("`{text}`: {why}: write {grammar}")]
+    Wrong {
+        /// What was read.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+        /// How it is written.
+        grammar: &'static str,
+    },
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The lab cannot be used.
+    #[error(transparent)]
+    Lab(#[from] super::lab::ConnectError),
+    /// The directories cannot be used.
+    #[error(transparent)]
+    Dirs(#[from] DirsError),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl EngineSpec {
+    /// Makes one client, with connections of its own.
+    pub fn connect(&self) -> Result<Arc<dyn Engine>, ConnectError> {
+        Ok(match self {
+            Self::Lab { dir: Some(dir) } => Arc::new(LabEngine::connect(dir)?),
+            Self::Lab { dir: None } => Arc::new(LabEngine::connect(&default_dir())?),
+            Self::Dirs { dirs } => Arc::new(DirsEngine::open(dirs)?),
+            Self::Null { delay } => Arc::new(NullEngine::delayed(NULL_SERVERS, *delay)?),
+        })
+    }
+}
+
+impl FromStr for EngineSpec {
+    type Err = EngineSpecError;
+
+    fn from_str(text: &str) -> Result<Self, EngineSpecError> {
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        let entry = ENGINES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            let known: Vec<_> = ENGINES.iter().map(|entry| entry.grammar).collect();
+            EngineSpecError::Unknown { name: name.to_owned(), known: known.join("; ") }
+        })?;
+        (entry.read)(rest).map_err(|why| {
+            let (text, grammar) = (text.to_owned(), entry.grammar);
+            EngineSpecError::Wrong { text, why, grammar }
+        })
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Lab { dir: None } => "lab".to_owned(),
+            Self::Lab { dir: Some(dir) } => format!("lab:{}", dir.display()),
+            Self::Dirs { dirs } => {
+                let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
+                format!("dirs:{}", dirs.join(","))
+            }
+            Self::Null { delay: Span::ZERO } => "null".to_owned(),
+            Self::Null { delay } => format!("null:{delay}"),
+        };
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for text in ["lab", "lab:/tmp/x", "dirs:/a", "dirs:/a,/b", "null", "null:5ms"] {
+            assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
+        }
+        for (text, hint) in [("dirs:", "dirs:DIR"), ("null:5", "5ms"), ("", "lab, or lab:DIR")] {
+            let error = text.parse::<EngineSpec>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_engine_is_named_as_its_grammar_says() {
+        for entry in ENGINES {
+            assert!(entry.grammar.starts_with(entry.name), "{}", entry.name);
+        }
+    }
+}
