@@ -178,7 +178,7 @@ pub(super) fn take_apart(boxes: &[Region], cells_max: usize) -> Apart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::space::testing::{corners, partition};
+    use super::super::space::testing::{corners, partition, rejoined};
     use super::*;
     use crate::rules::{Action, split};
     use proptest::prelude::*;
@@ -205,6 +205,20 @@ mod tests {
             }
             // Each cut that made the partition is one comparison: nothing is cut twice.
             prop_assert_eq!(compiled.node_count(), set.rules.len() - 1);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn boxes_that_had_to_be_cut_are_found_as_well(
+            set in rejoined(60),
+            points in prop::collection::vec(any::<Signals>(), 32),
+        ) {
+            let compiled = Compiled::new(&set).unwrap();
+            for state in points.into_iter().chain(corners(&set)) {
+                prop_assert_eq!(Some(compiled.lookup(&state)), linear(&set, &state));
+            }
+            prop_assert!(compiled.node_count() < 3 * set.rules.len(), "{}", compiled.node_count());
         }
     }
 

@@ -215,13 +215,14 @@ mod tests {
     #[test]
     fn a_thousand_rules_take_no_time_to_speak_of() {
         let mut set = RuleSet::uniform(Action::NONE);
-        for step in 0_usize.. {
+        for step in 0_usize..10_000 {
             // Hits on few rules and actions that all differ: the costliest kind.
             if set.rules.len() > 1_000 {
                 break;
             }
             set = split(&set, step * 5 % set.rules.len()).unwrap_or(set);
         }
+        assert!(set.rules.len() > 1_000);
         for (index, rule) in set.rules.iter_mut().enumerate() {
             rule.action.add = index as f64;
             rule.hits.count = u64::from(index % 50 == 0);

@@ -205,6 +205,20 @@ pub(super) mod testing {
         })
     }
 
+    /// A partition that mostly no sequence of whole cuts can make: neighbours of a finer one joined
+    /// wherever few random actions happen to agree.
+    pub(crate) fn rejoined(cuts: usize) -> impl Strategy<Value = RuleSet> {
+        let actions = prop::collection::vec(0_u8..3, cuts + 1);
+        (partition(cuts), actions).prop_map(|(mut set, actions)| {
+            for (rule, add) in set.rules.iter_mut().zip(actions) {
+                rule.action = Action { add: f64::from(add), ..Action::NONE };
+                rule.hits = Hits::default();
+            }
+            set.window_max = 256.0;
+            crate::rules::simplify(&set).set
+        })
+    }
+
     /// States at and around the bounds of `set`, and the ends of the space.
     pub(crate) fn corners(set: &RuleSet) -> Vec<Signals> {
         let mut states = vec![[0; COUNT], [u64::MAX; COUNT]];
