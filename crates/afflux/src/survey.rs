@@ -3,6 +3,8 @@
 //! A survey only proposes. Its best is the best of many noisy runs and looks better than it is, so
 //! what it proposes is confirmed against the baseline by fresh runs.
 
+use std::io::Write;
+
 use afflux_core::class::Class;
 use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
@@ -15,6 +17,7 @@ use crate::experiment::{Plan, trial};
 use crate::failure::Failure;
 use crate::progress::Watch;
 use crate::settings;
+use crate::tables::{number, table};
 
 /// What is tried besides a gap at the fair share: fixed windows, gaps as a fraction of the time
 /// between replies, limiters, shipped rule sets, fan-in and turns.
@@ -27,7 +30,6 @@ pub(crate) static CANDIDATES: &[&str] = &[
     "fixed:16,gap=0.9ack",
     "aimd",
     "gradient",
-    "shipped:calm-4",
     "shipped:two-step",
     "shipped:deep",
     "shipped:reads-first",
@@ -58,6 +60,46 @@ impl Tried {
         }
         self.summary.tp_mb_s - self.summary.var_mb_s
     }
+
+    /// Throughput, or the speed of the bursts where there are bursts.
+    pub(crate) fn speed(&self, workload: &Workload) -> f64 {
+        if workload.is_bursty() { self.summary.burst_mb_s } else { self.summary.total_mb_s }
+    }
+}
+
+/// The setting that did best by `value`, the baseline left out.
+pub(crate) fn best(tried: &[Tried], value: impl Fn(&Tried) -> f64) -> Result<Setting, Failure> {
+    let candidates = tried.iter().skip(1);
+    let best = candidates.max_by(|left, right| value(left).total_cmp(&value(right)));
+    settings::parse(&best.ok_or_else(|| Failure::broken("nothing was tried"))?.setting)
+}
+
+/// What was tried, as a table.
+pub(crate) fn print(
+    out: &mut dyn Write,
+    target: &str,
+    workload: &Workload,
+    plan: &Plan,
+    tried: &[Tried],
+) -> Result<(), Failure> {
+    let (name, length) = (&workload.name, plan.length);
+    writeln!(out, "{name} on {target}: one run of {length} each, so within noise of each other")?;
+    let speed = if workload.is_bursty() { "MB/s in bursts" } else { "MB/s" };
+    let heads = ["setting", speed, "between clients", "within clients", "p99 ms", "score"];
+    let mut rows = table(&heads);
+    for one in tried {
+        let summary = &one.summary;
+        rows.add_row([
+            one.setting.clone(),
+            number(one.speed(workload)),
+            number(summary.between_mb_s),
+            number(summary.within_mb_s),
+            number(summary.operation_p99_ms),
+            number(one.score(workload)),
+        ]);
+    }
+    writeln!(out, "{rows}\n")?;
+    Ok(())
 }
 
 /// Tries the baseline and all candidates once each, the baseline first.

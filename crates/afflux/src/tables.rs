@@ -1,11 +1,17 @@
 //! Tables for people.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+
+/// Lines around the table and below its head, none between rows.
+const STYLE: TableStyle = {
+    let line = LineStyle::none().fill('─').junction('─');
+    TableStyle::new().top_border(line).header_separator(line).bottom_border(line)
+};
 
 /// An empty table with these column heads; all columns but the first are aligned right.
 pub(crate) fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(heads);
+    table.load_style(STYLE).set_header(heads);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -7,6 +7,7 @@ use afflux_core::limits::HoldReason;
 use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
+use afflux_core::target::Target;
 use afflux_core::units::Span;
 use afflux_core::workload::{PRESETS, Workload};
 use serde::Serialize;
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Status};
 use crate::progress::Watch;
 use crate::settings::{self, SettingFlags};
 use crate::tables::{number, table};
-use crate::{target, workloads};
+use crate::{survey, target, workloads};
 
 /// Arguments of `afflux bench`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +33,9 @@ pub(crate) struct BenchArgs {
     /// Compare this setting with the one above, in alternating pairs; may be repeated
     #[arg(long, value_name = "SETTING")]
     compare: Vec<String>,
+    /// Try a dozen settings once each, then compare the fastest and the best of them in pairs
+    #[arg(long, conflicts_with_all = ["compare", "policy", "rules", "fan_in"])]
+    survey: bool,
     /// Pairs of each comparison
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pairs: u32,
@@ -57,6 +61,7 @@ Examples:
   afflux bench seq-write                          eight clients on a lab of its own, as they come
   afflux bench random-read --policy fixed:4       with a window of 4
   afflux bench mix-10-1 --compare fixed:2 --compare shipped:reads-first --pairs 6
+  afflux bench checkpoint --survey                what of all there is helps this workload?
   afflux bench my.toml --on dirs:/mnt/a,/mnt/b --json
 
 Settings are joined by `+`: read=fixed:2+write=fixed:16, shipped:paced+fan-in=8, none+turn=300ms.
@@ -78,6 +83,10 @@ pub(crate) fn run(
     let others = others?;
     let plan =
         Plan { pairs: args.pairs, settle: args.settle, length: args.length, seed: args.seed };
+    if args.survey {
+        let mut target = target::open(&args.on, talk)?;
+        return run_survey(args, out, target.as_mut(), &workload, &plan);
+    }
     let runs = if others.is_empty() { 1 } else { 2 * others.len() as u32 * args.pairs };
     let watch = Watch::new(&[(runs, plan.run_time())])?;
     let mut target = target::open(&args.on, talk)?;
@@ -98,6 +107,50 @@ pub(crate) fn run(
         for comparison in &comparisons {
             print_comparison(out, &target.name(), &workload, &plan, comparison)?;
         }
+    }
+    Ok(Status::Done)
+}
+
+/// Tries a dozen settings; confirms the fastest and, where it is another, the best by score.
+fn run_survey(
+    args: &BenchArgs,
+    out: &mut dyn Write,
+    target: &mut dyn Target,
+    workload: &Workload,
+    plan: &Plan,
+) -> Result<Status, Failure> {
+    let groups = [(survey::size(), plan.run_time()), (4 * args.pairs, plan.run_time())];
+    let watch = Watch::new(&groups)?;
+    let found = survey::survey(target, workload, plan, &watch).and_then(|tried| {
+        let mut best = vec![survey::best(&tried, |tried| tried.score(workload))?];
+        let fastest = survey::best(&tried, |tried| tried.speed(workload))?;
+        if fastest.label != best[0].label {
+            best.push(fastest);
+        }
+        // Other seeds than the survey's: what it chose must hold where it was not chosen.
+        let plan = Plan { seed: plan.seed + 100, ..*plan };
+        let confirmed =
+            experiment::compare(target, workload, &Setting::none(), &best, &plan, &watch);
+        Ok((tried, confirmed.map_err(Failure::broken)?))
+    });
+    watch.finish();
+    let (tried, confirmed) = found?;
+    if args.json {
+        let found = serde_json::json!({
+            "afflux_survey": 1,
+            "workload": workload.name,
+            "target": target.name(),
+            "seed": args.seed,
+            "tried": tried,
+            "confirmed": confirmed,
+        });
+        serde_json::to_writer_pretty(&mut *out, &found)?;
+        writeln!(out)?;
+        return Ok(Status::Done);
+    }
+    survey::print(out, &target.name(), workload, plan, &tried)?;
+    for comparison in &confirmed {
+        print_comparison(out, &target.name(), workload, plan, comparison)?;
     }
     Ok(Status::Done)
 }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use afflux_core::setting::Setting;
+use afflux_core::target::Target;
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 use serde::Serialize;
@@ -11,8 +13,7 @@ use crate::experiment::{self, Comparison, Plan};
 use crate::failure::{Failure, Status};
 use crate::progress::Watch;
 use crate::survey::{self, Tried};
-use crate::tables::{number, table};
-use crate::{settings, target, workloads};
+use crate::{target, workloads};
 
 /// Arguments of `afflux quickstart`.
 #[derive(Debug, clap::Args)]
@@ -74,12 +75,8 @@ pub(crate) fn run(
             workload.name
         )));
     }
-    let short = Plan {
-        pairs: 0,
-        settle: Span::from_millis(1_500),
-        length: Span::from_secs(3),
-        seed: args.seed,
-    };
+    let short =
+        Plan { pairs: 0, settle: Span::from_secs(1), length: Span::from_secs(3), seed: args.seed };
     let confirm = Plan { pairs: args.pairs, length: args.length, seed: args.seed + 100, ..short };
     let mut target = match &args.on {
         Some(on) => target::open(on, talk)?,
@@ -100,7 +97,7 @@ pub(crate) fn run(
         writeln!(out)?;
         return Ok(Status::Done);
     }
-    print_tried(out, &target, &workload, &tried)?;
+    survey::print(out, &target, &workload, &short, &tried)?;
     print_comparison(out, &target, &workload, &confirm, &confirmed)?;
     print_words(out, &workload, &confirmed)?;
     Ok(Status::Done)
@@ -108,47 +105,19 @@ pub(crate) fn run(
 
 /// Tries a dozen settings and confirms the best of them.
 fn search(
-    target: &mut dyn afflux_core::target::Target,
+    target: &mut dyn Target,
     workload: &Workload,
     short: &Plan,
     confirm: &Plan,
     watch: &Watch,
 ) -> Result<(Vec<Tried>, Comparison), Failure> {
     let tried = survey::survey(target, workload, short, watch)?;
-    let (baseline, others) = tried.split_first().ok_or_else(|| Failure::broken("no run"))?;
-    let best = others
-        .iter()
-        .max_by(|left, right| left.score(workload).total_cmp(&right.score(workload)))
-        .ok_or_else(|| Failure::broken("no candidate"))?;
-    let (baseline, best) = (settings::parse(&baseline.setting)?, settings::parse(&best.setting)?);
+    let best = survey::best(&tried, |tried| tried.score(workload))?;
+    let baseline = Setting::none();
     let comparisons = experiment::compare(target, workload, &baseline, &[best], confirm, watch)
         .map_err(Failure::broken)?;
     let confirmed = comparisons.into_iter().next();
     Ok((tried, confirmed.ok_or_else(|| Failure::broken("nothing was compared"))?))
-}
-
-fn print_tried(
-    out: &mut dyn Write,
-    target: &str,
-    workload: &Workload,
-    tried: &[Tried],
-) -> Result<(), Failure> {
-    writeln!(out, "Tried on {target}, one short run each, so within noise of each other:")?;
-    let mut rows =
-        table(&["setting", "MB/s", "between clients", "within clients", "p99 ms", "score"]);
-    for one in tried {
-        let summary = &one.summary;
-        rows.add_row([
-            one.setting.clone(),
-            number(summary.total_mb_s),
-            number(summary.between_mb_s),
-            number(summary.within_mb_s),
-            number(summary.operation_p99_ms),
-            number(one.score(workload)),
-        ]);
-    }
-    writeln!(out, "{rows}\n")?;
-    Ok(())
 }
 
 fn print_words(
