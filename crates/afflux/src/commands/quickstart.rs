@@ -25,6 +25,12 @@ pub(crate) struct QuickstartArgs {
     /// What to run on; a lab of two disks that goes away again unless you name another
     #[arg(long, value_name = "TARGET")]
     on: Option<String>,
+    /// Counted time of the run that tries each setting
+    #[arg(long, default_value = "3s", value_parser = super::bench::whole_seconds)]
+    try_for: Span,
+    /// Time at the start of each run that is not counted
+    #[arg(long, default_value = "1s")]
+    settle: Span,
     /// Pairs that confirm the best setting against the baseline
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
     pairs: u32,
@@ -75,8 +81,7 @@ pub(crate) fn run(
             workload.name
         )));
     }
-    let short =
-        Plan { pairs: 0, settle: Span::from_secs(1), length: Span::from_secs(3), seed: args.seed };
+    let short = Plan { pairs: 0, settle: args.settle, length: args.try_for, seed: args.seed };
     let confirm = Plan { pairs: args.pairs, length: args.length, seed: args.seed + 100, ..short };
     let mut target = match &args.on {
         Some(on) => target::open(on, talk)?,

@@ -1,3 +1,5 @@
 //! The commands as their users run them.
 
+mod bench;
+mod quickstart;
 mod rules;
