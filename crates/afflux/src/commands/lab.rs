@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 
 /// Arguments of `afflux lab`.
 #[derive(Debug, Args)]
-pub struct LabArgs {
+pub(crate) struct LabArgs {
     #[command(subcommand)]
     command: LabCommand,
 }
@@ -83,7 +83,7 @@ struct DownArgs {
 
 /// How a command ended that did what it was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LabEnd {
+pub(crate) enum LabEnd {
     /// Done, or the answer is yes: exit 0.
     Done,
     /// The answer is no: exit 1.
@@ -92,7 +92,7 @@ pub enum LabEnd {
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LabError {
+pub(crate) enum LabError {
     /// The lab could not be started or ended.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -109,7 +109,7 @@ pub enum LabError {
 
 impl LabError {
     /// Exit status: 1 when what was asked for is wrong, 2 when something is broken.
-    pub const fn exit_code(&self) -> u8 {
+    pub(crate) const fn exit_code(&self) -> u8 {
         match self {
             Self::Cluster(error) if error.is_input() => 1,
             _ => 2,
@@ -128,7 +128,7 @@ impl From<StateError> for LabError {
 /// # Errors
 ///
 /// See [`LabError::exit_code`] for what they mean to the shell.
-pub fn run(
+pub(crate) fn run(
     args: &LabArgs,
     out: &mut dyn Write,
     talk: &mut dyn Write,

@@ -1,3 +1,3 @@
 //! The commands, one file each.
 
-pub mod lab;
+pub(crate) mod lab;
