@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use afflux_node::clock;
 use afflux_store::engine::lab::{LabAddresses, LabEngine};
-use afflux_store::engine::{
-    Answer, CompletionQueue, Engine, ObjectId, Operation, Place, Request,
-};
+use afflux_store::engine::{Answer, CompletionQueue, Engine, ObjectId, Operation, Place, Request};
 use afflux_store::lab::server::{LabServer, Log, Role, ServerOptions};
 use bytes::Bytes;
 use criterion::{Criterion, Throughput};

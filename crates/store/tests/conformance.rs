@@ -1,15 +1,17 @@
 //! Every engine against the one conformance suite.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::Path;
 use std::sync::Arc;
 
 use afflux_core::units::Span;
+use afflux_store::engine::Engine;
 use afflux_store::engine::conformance::run_all;
 use afflux_store::engine::dirs::DirsEngine;
 use afflux_store::engine::lab::{LabAddresses, LabEngine};
 use afflux_store::engine::null::NullEngine;
 use afflux_store::engine::registry::{ENGINES, EngineSpec};
-use afflux_store::engine::Engine;
 use afflux_store::lab::device::LabDevice;
 use afflux_store::lab::server::{LabServer, Log, Role, ServerOptions};
 

@@ -1,5 +1,7 @@
 //! Clients and servers that misbehave, over real sockets.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -240,8 +242,7 @@ fn a_client_that_stops_reading_is_disconnected_and_harms_nobody() {
     storage.stall = Duration::from_millis(400);
     let server = LabServer::spawn(storage).unwrap();
     let names = LabServer::spawn(metadata(dir.path())).unwrap();
-    let good =
-        LabEngine::connect_to(&addresses(server.address(), names.address()), false).unwrap();
+    let good = LabEngine::connect_to(&addresses(server.address(), names.address()), false).unwrap();
     assert_eq!(ask(&good, write(1, 0, vec![5; 1 << 20])).outcome, Ok(Answer::Done));
     let mut raw = Raw::greeted(server.address(), 3);
     // Far more answers than the sockets' buffers and the server's queue of replies take.
@@ -337,9 +338,8 @@ fn deadlines_end_requests_once_and_late_answers_are_ignored() {
     }
     let wake = Some(clock::now() + Span::from_secs(10));
     let ended: Vec<_> = std::iter::from_fn(|| queue.wait(wake)).take(40).collect();
-    let late = |completion: &&Completion| {
-        matches!(completion.outcome, Err(EngineError::TimedOut { .. }))
-    };
+    let late =
+        |completion: &&Completion| matches!(completion.outcome, Err(EngineError::TimedOut { .. }));
     assert!(ended.iter().filter(late).count() > 10, "a disk cannot be that fast");
     let done = ask(&engine, write(99, 0, vec![2; 10]));
     assert_eq!(done.outcome, Ok(Answer::Done));
@@ -404,13 +404,19 @@ fn another_server_lab_or_version_is_told_at_once() {
         assert!(error.contains(word), "{error}");
     }
     for (words, hint) in [
-        (sealed({
-            let mut bytes = Header::request(Kind::Hello, 0).answer(Status::Done).encode();
-            bytes[4] = 2;
-            bytes
-        }), "version 2"),
-        (b"220 mail.example.org ESMTP ready, how are you today, please do say something\n"
-            .to_vec(), "another program's"),
+        (
+            sealed({
+                let mut bytes = Header::request(Kind::Hello, 0).answer(Status::Done).encode();
+                bytes[4] = 2;
+                bytes
+            }),
+            "version 2",
+        ),
+        (
+            b"220 mail.example.org ESMTP ready, how are you today, please do say something\n"
+                .to_vec(),
+            "another program's",
+        ),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();

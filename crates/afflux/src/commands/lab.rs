@@ -159,7 +159,8 @@ fn up(args: &UpArgs, out: &mut dyn Write, talk: &mut dyn Write) -> Result<LabEnd
         print_json(out, &state)?;
     } else {
         print_state(out, &state)?;
-        let at = if args.dir.is_some() { format!(" --dir {}", dir.display()) } else { String::new() };
+        let at =
+            if args.dir.is_some() { format!(" --dir {}", dir.display()) } else { String::new() };
         writeln!(talk, "the lab is up in {}; end it with `afflux lab down{at}`", dir.display())?;
     }
     Ok(LabEnd::Done)

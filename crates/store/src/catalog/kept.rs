@@ -84,8 +84,9 @@ impl KeptCatalog {
         if !self.shared {
             return self.serve_locked(operation, origin);
         }
-        flock(&self.lock, FlockOperation::LockExclusive)
-            .map_err(|errno| self.failed(&format!("cannot lock {}: {errno}", self.path.display())))?;
+        flock(&self.lock, FlockOperation::LockExclusive).map_err(|errno| {
+            self.failed(&format!("cannot lock {}: {errno}", self.path.display()))
+        })?;
         let outcome = match self.refresh() {
             Ok(()) => self.serve_locked(operation, origin),
             Err(error) => Err(self.failed(&error.to_string())),

@@ -210,15 +210,13 @@ impl Server {
             (Keeps::Objects(objects), operation) => {
                 self.transfer(objects, operation).map_err(|error| self.failed(&error))
             }
-            (Keeps::Names(_), _) => Err(EngineError::Invalid("the catalog keeps no objects".into())),
+            (Keeps::Names(_), _) => {
+                Err(EngineError::Invalid("the catalog keeps no objects".into()))
+            }
         }
     }
 
-    fn transfer(
-        &self,
-        objects: &ObjectFiles,
-        operation: Operation,
-    ) -> Result<Answer, ObjectError> {
+    fn transfer(&self, objects: &ObjectFiles, operation: Operation) -> Result<Answer, ObjectError> {
         match operation {
             Operation::Read { object, offset_bytes, length_bytes, mut buffer } => {
                 buffer.resize(length_bytes as usize, 0);

@@ -33,7 +33,9 @@ pub static ENGINES: &[EngineEntry] = &[
         name: "lab",
         about: "the embedded servers that `afflux lab up` starts",
         grammar: "lab, or lab:DIR for one in another directory",
-        read: |rest| Ok(EngineSpec::Lab { dir: rest.filter(|dir| !dir.is_empty()).map(Into::into) }),
+        read: |rest| {
+            Ok(EngineSpec::Lab { dir: rest.filter(|dir| !dir.is_empty()).map(Into::into) })
+        },
     },
     EngineEntry {
         name: "dirs",
@@ -46,7 +48,11 @@ pub static ENGINES: &[EngineEntry] = &[
                 .filter(|dir| !dir.is_empty())
                 .map(Into::into)
                 .collect();
-            if dirs.is_empty() { Err("no directory".to_owned()) } else { Ok(EngineSpec::Dirs { dirs }) }
+            if dirs.is_empty() {
+                Err("no directory".to_owned())
+            } else {
+                Ok(EngineSpec::Dirs { dirs })
+            }
         },
     },
     EngineEntry {

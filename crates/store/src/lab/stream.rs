@@ -77,7 +77,7 @@ impl Payload {
                 [Run::Data(_, Some(crc))] => *crc,
                 runs => {
                     let pieces = runs.iter().flat_map(Run::pieces);
-                    pieces.fold(0, |crc, piece| crc32c::crc32c_append(crc, piece))
+                    pieces.fold(0, crc32c::crc32c_append)
                 }
             },
         }

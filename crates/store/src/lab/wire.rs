@@ -140,7 +140,9 @@ pub enum FrameError {
     #[error("it starts with {0:02x?}, not with `AFXL`: is this port another program's?")]
     Magic([u8; 4]),
     /// Another version of the protocol.
-    #[error("it speaks version {0} of the protocol, this is version {VERSION}: use the same afflux")]
+    #[error(
+        "it speaks version {0} of the protocol, this is version {VERSION}: use the same afflux"
+    )]
     Version(u16),
     /// The header was damaged.
     #[error("the header's checksum is {found:#010x}, its bytes give {computed:#010x}")]

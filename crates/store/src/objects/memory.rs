@@ -226,7 +226,10 @@ mod tests {
         memory.write(OBJECT, 50, data(50), None).unwrap();
         let full = memory.write(OBJECT, 99, data(2), None);
         assert!(matches!(full, Err(ObjectError::NoSpace)));
-        assert!(matches!(memory.write(OBJECT, u64::MAX, data(2), None), Err(ObjectError::Range { .. })));
+        assert!(matches!(
+            memory.write(OBJECT, u64::MAX, data(2), None),
+            Err(ObjectError::Range { .. })
+        ));
     }
 
     #[test]

@@ -360,20 +360,14 @@ impl Link {
     }
 
     /// Ends requests whose deadlines have passed.
-    fn expire<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        now: Time,
-    ) -> MutexGuard<'a, State> {
+    fn expire<'a>(&'a self, mut state: MutexGuard<'a, State>, now: Time) -> MutexGuard<'a, State> {
         while let Some(&(deadline, id)) = state.deadlines.first()
             && deadline <= now
         {
             state.deadlines.pop_first();
             let Some(pending) = state.pending.remove(&id) else { continue };
-            let late = EngineError::TimedOut {
-                server: self.server.clone(),
-                after: pending.ask.deadline,
-            };
+            let late =
+                EngineError::TimedOut { server: self.server.clone(), after: pending.ask.deadline };
             let error = match &state.trouble {
                 Some(trouble) if state.phase != Phase::Up => trouble.clone(),
                 _ => late,
@@ -431,9 +425,9 @@ impl Link {
         });
         let Err::<(), _>(end) = end else { return };
         let trouble = match end {
-            End::Read(ReadError::Frame(error @ (FrameError::Magic(_) | FrameError::Version(_)))) => {
-                EngineError::Protocol { server: self.server.clone(), why: error.to_string() }
-            }
+            End::Read(ReadError::Frame(
+                error @ (FrameError::Magic(_) | FrameError::Version(_)),
+            )) => EngineError::Protocol { server: self.server.clone(), why: error.to_string() },
             End::Refused(why) => EngineError::Protocol { server: self.server.clone(), why },
             End::Read(error) => self.unreachable(&error),
         };

@@ -132,8 +132,7 @@ impl LabEngine {
             let why = "catalog operations, and no others, go to the metadata server";
             return Err(EngineError::Invalid(why.to_owned()));
         }
-        let sink =
-            Sink::Caller { tag: request.tag, place: request.place, done: done.clone() };
+        let sink = Sink::Caller { tag: request.tag, place: request.place, done: done.clone() };
         let mut ask = Ask::new(Kind::Catalog, sink);
         ask.header.job = request.job;
         ask.header.credit_wanted = request.credit_wanted;

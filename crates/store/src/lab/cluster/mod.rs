@@ -71,8 +71,8 @@ pub enum ClusterError {
     NotEmpty(PathBuf),
     /// The directory holds a lab of another shape.
     #[error(
-        "{} holds the data of another lab ({there}; asked for: {asked}): start it with its own shape, \
-         or remove it with `afflux lab down --wipe --dir {}`", dir.display(), dir.display()
+        "{} holds the data of a lab of another shape: start it with `{there}` instead of `{asked}`, or \
+         remove it with `afflux lab down --wipe --dir {}`", dir.display(), dir.display()
     )]
     Shape {
         /// The directory.
@@ -191,9 +191,8 @@ fn end_all(state: &LabState) -> Result<Vec<String>, ClusterError> {
     if !marks().all(|mark| mark.wait(GRACE)) {
         marks().for_each(process::ProcessMark::kill);
     }
-    let stuck = running
-        .iter()
-        .find(|server| server.process.as_ref().is_some_and(|mark| !mark.wait(GRACE)));
+    let stuck =
+        running.iter().find(|server| server.process.as_ref().is_some_and(|mark| !mark.wait(GRACE)));
     match stuck {
         Some(server) => Err(ClusterError::Stuck(server.name.clone())),
         None => Ok(running.iter().map(|server| server.name.clone()).collect()),

@@ -28,9 +28,8 @@ impl ProcessMark {
     /// Whether it is still there; one that ended and was not yet reaped is not.
     pub fn is_alive(&self) -> bool {
         let here = stat(self.pid);
-        let same = here.is_some_and(|(state, start)| {
-            start == self.start_ticks && !matches!(state, 'Z' | 'X')
-        });
+        let same = here
+            .is_some_and(|(state, start)| start == self.start_ticks && !matches!(state, 'Z' | 'X'));
         same && boot() == self.boot
     }
 

@@ -74,9 +74,8 @@ fn report(state: &LabState, server: &ServerState) -> Result<ServerReport, ReadEr
     let (lab, server) = (Some(state.id.clone()), Some(server.name.clone()));
     let hello = serde_json::to_vec(&Hello { client: 0, lab, server }).map_err(io::Error::from)?;
     let late = || Err(ErrorKind::TimedOut.into());
-    let send = |kind, payload| {
-        stream::write_frame(&socket, Header::request(kind, 1), &payload, late)
-    };
+    let send =
+        |kind, payload| stream::write_frame(&socket, Header::request(kind, 1), &payload, late);
     send(Kind::Hello, Payload::text(hello))?;
     send(Kind::Statistics, Payload::Empty)?;
     let mut frames = FrameReader::new(&socket);
