@@ -37,7 +37,7 @@ fn dirs() {
     }
     run_all(&|| Arc::new(DirsEngine::open(&dirs).unwrap()));
     let missing = root.path().join("missing");
-    let error = DirsEngine::open(&[missing.clone()]).unwrap_err().to_string();
+    let error = DirsEngine::open(std::slice::from_ref(&missing)).unwrap_err().to_string();
     assert!(error.contains("missing") && !missing.exists(), "{error}");
     assert!(DirsEngine::open(&[dirs[0].clone(), root.path().join("b/../a")]).is_err());
 }
