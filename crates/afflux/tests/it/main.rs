@@ -1,5 +1,6 @@
 //! The commands as their users run them.
 
 mod bench;
+mod lab;
 mod quickstart;
 mod rules;

@@ -202,7 +202,7 @@ pub fn catalog(connect: Connect<'_>) {
     let open = || CatalogOperation::Open { name: name.to_owned() };
     let missing = Err(EngineError::NotFound(name.to_owned()));
     assert_eq!(client.names(open()), missing);
-    let record = client.create(name).unwrap();
+    let record = client.create(name).expect("a name that is free");
     assert_eq!(client.create(name), Err(EngineError::Exists(name.to_owned())));
     let file = record.file;
     for size_bytes in [10, 5] {
@@ -217,9 +217,9 @@ pub fn catalog(connect: Connect<'_>) {
     assert_eq!(client.names(open()), missing);
     let gone = client.names(CatalogOperation::Extend { file, size_bytes: 20 });
     assert!(matches!(gone, Err(EngineError::NotFound(_))), "{gone:?}");
-    let again = client.create(name).unwrap();
+    let again = client.create(name).expect("a name that is free");
     assert!(again.file > file, "file numbers are not used again");
-    client.names(unlink()).unwrap();
+    client.names(unlink()).expect("a name that is there");
 }
 
 /// Names come in order, by prefix, page by page.
@@ -227,7 +227,7 @@ pub fn listing(connect: Connect<'_>) {
     let client = Client::new(connect);
     let names: Vec<_> = (0..25).map(|number| format!("list/{number:02}")).collect();
     for name in names.iter().rev().chain([&"lisa".to_owned(), &"list0".to_owned()]) {
-        client.create(name).unwrap();
+        client.create(name).expect("a name that is free");
     }
     for limit in [1, 7, 25, 1000] {
         let mut seen: Vec<String> = Vec::new();
@@ -268,7 +268,7 @@ pub fn bad_names_and_layouts(connect: Connect<'_>) {
         invalid(client.names(CatalogOperation::Create { name, layout }));
     }
     let longest = "\u{1}".repeat(255);
-    client.create(&longest).unwrap();
+    client.create(&longest).expect("a name that is free");
     assert!(client.names(CatalogOperation::Open { name: longest }).is_ok());
 }
 

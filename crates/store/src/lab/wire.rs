@@ -281,9 +281,13 @@ impl Header {
         }
     }
 
-    /// Compares a payload, given in pieces, with the checksum in the header.
+    /// Compares a payload with the checksum in the header.
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), FrameError> {
-        let computed = if payload.is_empty() { 0 } else { crc32c::crc32c(payload) };
+        self.compare_crc(crc32c::crc32c(payload))
+    }
+
+    /// Compares the CRC32C of a payload with the one in the header; that of no bytes is zero.
+    pub fn compare_crc(&self, computed: u32) -> Result<(), FrameError> {
         if computed == self.payload_crc {
             return Ok(());
         }
@@ -314,7 +318,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Header, &[u8], usize), FrameError> 
 /// A whole frame in one piece, for small payloads; length and checksum are filled in.
 pub fn encode_frame(mut header: Header, payload: &[u8]) -> Vec<u8> {
     header.payload_bytes = payload.len() as u32;
-    header.payload_crc = if payload.is_empty() { 0 } else { crc32c::crc32c(payload) };
+    header.payload_crc = crc32c::crc32c(payload);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(&header.encode());
     bytes.extend_from_slice(payload);

@@ -121,6 +121,19 @@ impl ObjectFiles {
         object.map_or(0, |object| lock(&object.state).length_bytes)
     }
 
+    /// Whether a write of so many bytes would fit now; others may take the room before it comes.
+    pub fn check_room(
+        &self,
+        id: ObjectId,
+        offset_bytes: u64,
+        length_bytes: u64,
+    ) -> Result<(), ObjectError> {
+        let growth = end_of(offset_bytes, length_bytes)?.saturating_sub(self.length(id));
+        let stored = self.stored_bytes.load(Ordering::Relaxed);
+        let fits = stored.saturating_add(growth) <= self.options.capacity_bytes;
+        if growth == 0 || fits { Ok(()) } else { Err(ObjectError::NoSpace) }
+    }
+
     /// Writes; creates the object when it is missing.
     pub fn write(&self, id: ObjectId, offset_bytes: u64, data: &[u8]) -> Result<(), ObjectError> {
         let end = end_of(offset_bytes, data.len() as u64)?;

@@ -71,8 +71,8 @@ pub enum ClusterError {
     NotEmpty(PathBuf),
     /// The directory holds a lab of another shape.
     #[error(
-        "{} holds the data of another lab ({there}; asked for: {asked}): start it with its own shape, \
-         or remove it with `afflux lab down --wipe --dir {}`", dir.display(), dir.display()
+        "{} holds the data of a lab of another shape: start it with `{there}` instead of `{asked}`, or \
+         remove it with `afflux lab down --wipe --dir {}`", dir.display(), dir.display()
     )]
     Shape {
         /// The directory.

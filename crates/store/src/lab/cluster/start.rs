@@ -101,7 +101,7 @@ fn prepare(options: &ClusterOptions) -> Result<(LabState, bool, File), ClusterEr
     }
     let shape = |state: &LabState| {
         let servers = state.storage_servers();
-        format!("{servers} servers with device {}", state.device)
+        format!("--servers {servers} --device {}", state.device)
     };
     let (there, asked) = (shape(&earlier), shape(&fresh));
     if there != asked {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use afflux_core::units::Span;
+use afflux_core::units::{Span, Time};
+use afflux_node::clock;
 use bytes::Bytes;
 
 use super::hold::{HeldDevice, Submitted};
@@ -17,7 +18,6 @@ use crate::objects::buffer::BufferPool;
 use crate::objects::files::{FileOptions, ObjectFiles};
 use crate::objects::memory::ObjectMemory;
 use crate::sync::lock;
-use afflux_node::clock;
 
 /// What a server in memory takes when nothing is said.
 pub const MEMORY_CAPACITY_BYTES: u64 = 1 << 30;
@@ -123,7 +123,12 @@ impl Storage {
                 Err(error) => failed(&error),
             },
             Keeper::Files(files) => {
-                let submitted = self.submit(true, object, offset_bytes, data.len() as u64);
+                // The model must not give a place to what the files will refuse.
+                let length_bytes = data.len() as u64;
+                if let Err(error) = files.check_room(object, offset_bytes, length_bytes) {
+                    return failed(&error);
+                }
+                let submitted = self.submit(true, object, offset_bytes, length_bytes);
                 let Ok(submitted) = submitted else {
                     return Reply::error(Status::NoSpace, "");
                 };
@@ -170,7 +175,7 @@ impl Storage {
 }
 
 /// Waits for the model and gives its time, or the time that passed where there is none.
-fn finish(submitted: Option<Submitted>, before: afflux_core::units::Time) -> Span {
+fn finish(submitted: Option<Submitted>, before: Time) -> Span {
     submitted.map_or_else(|| clock::now().since(before), Submitted::wait)
 }
 
