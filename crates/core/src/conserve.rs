@@ -42,7 +42,7 @@ impl Departure {
     }
 
     /// Of what was left to take up, the part that was: 0 when each who stays has no more than
-    /// before, 1 when together they get all that is possible. `None` when there was nothing to take.
+    /// before, 1 when together they get all that is possible. `None` when nothing was left.
     pub fn taken_up(&self) -> Option<f64> {
         let kept = self.before * f64::from(self.stay) / f64::from(self.clients.max(1));
         let left = self.possible - kept;

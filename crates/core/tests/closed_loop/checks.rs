@@ -13,8 +13,8 @@ use crate::world::Scenario;
 /// A client and a server.
 pub(crate) type Pair = (usize, usize);
 
-/// How long a path with demand may go without a reply, turns left out. Generous, for 12 clients with
-/// 24 requests each at a disk wait for 5 s; what is stuck waits for ever.
+/// How long a path with demand may go without a reply, turns left out. Generous, for 12 clients
+/// with 24 requests each at a disk wait for 5 s; what is stuck waits for ever.
 const PATIENCE: Span = Span::from_secs(12);
 
 /// The books of a run.
