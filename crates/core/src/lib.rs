@@ -11,6 +11,7 @@
 //!    where and what to do.
 
 pub mod class;
+pub mod conserve;
 pub mod device;
 pub mod indicator;
 pub mod layout;
