@@ -1,5 +1,7 @@
 //! The client on real directories, and on an engine that keeps an eye on it.
 
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

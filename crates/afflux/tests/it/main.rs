@@ -1,5 +1,7 @@
 //! The commands as their users run them.
 
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
 mod bench;
 mod lab;
 mod quickstart;
