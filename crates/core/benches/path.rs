@@ -97,5 +97,26 @@ fn cold(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, hot, cold);
+/// What the machine itself takes to touch the two cache lines of a state that is in no cache.
+fn floor(criterion: &mut Criterion) {
+    let mut lines: Vec<[u64; 16]> = vec![[1; 16]; 1 << 20];
+    let mut order: Vec<u32> = (0..1 << 20).collect();
+    Rng::new(2).shuffle(&mut order);
+    let mut next = 0;
+    criterion.bench_function("path/two cold cache lines alone, for comparison", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let start = std::time::Instant::now();
+            for _ in 0..iterations {
+                next = (next + 1) & ((1 << 20) - 1);
+                let line = &mut lines[order[next] as usize];
+                line[0] += 1;
+                line[8] += line[0];
+                black_box(&*line);
+            }
+            start.elapsed()
+        });
+    });
+}
+
+criterion_group!(benches, hot, cold, floor);
 criterion_main!(benches);
