@@ -31,6 +31,28 @@ fn lab(dir: &Path, arguments: &[&str]) -> Output {
     command.output().expect("afflux runs")
 }
 
+/// A directory whose lab is ended and removed when a test ends, in whatever way.
+struct LabDir {
+    root: tempfile::TempDir,
+}
+
+impl LabDir {
+    fn new() -> Self {
+        Self { root: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().join("lab")
+    }
+}
+
+impl Drop for LabDir {
+    fn drop(&mut self) {
+        // Most tests have ended theirs; then this says that there is none, to nobody.
+        lab(&self.path(), &["down", "--wipe"]);
+    }
+}
+
 fn code(output: &Output) -> i32 {
     output.status.code().expect("an exit code")
 }
@@ -68,8 +90,8 @@ fn ask(engine: &LabEngine, place: Place, operation: Operation) -> Answer {
 
 #[test]
 fn up_status_down_and_up_again_with_its_data() {
-    let root = tempfile::tempdir().unwrap();
-    let dir = root.path().join("lab");
+    let root = LabDir::new();
+    let dir = root.path();
     let up = ["up", "--servers", "2", "--device", "file", "--threads", "4", "--json"];
     let started = lab(&dir, &up);
     assert_eq!(code(&started), 0, "{}", talk(&started));
@@ -113,8 +135,8 @@ fn up_status_down_and_up_again_with_its_data() {
 
 #[test]
 fn down_cleans_up_after_a_lab_whose_servers_died() {
-    let root = tempfile::tempdir().unwrap();
-    let dir = root.path().join("lab");
+    let root = LabDir::new();
+    let dir = root.path();
     assert_eq!(code(&lab(&dir, &["up", "--servers", "1", "--device", "mem"])), 0);
     let state = LabState::load(&dir).unwrap();
     state.servers[0].process.as_ref().unwrap().kill();

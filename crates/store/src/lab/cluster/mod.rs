@@ -120,16 +120,7 @@ fn tail_text(log: &str) -> String {
 impl ClusterError {
     /// Whether what was asked for is wrong, rather than something broken.
     pub const fn is_input(&self) -> bool {
-        matches!(
-            self,
-            Self::Running(_)
-                | Self::Busy(_)
-                | Self::NotEmpty(_)
-                | Self::Shape { .. }
-                | Self::Wrong(_)
-                | Self::Dir { .. }
-                | Self::State(_)
-        )
+        !matches!(self, Self::Server { .. } | Self::Stuck(_) | Self::State(StateError::Io { .. }))
     }
 }
 

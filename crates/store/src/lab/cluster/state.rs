@@ -57,7 +57,7 @@ pub enum StateError {
     #[error("the lab in {} is not running: start it with `afflux lab up --dir {}`", .0.display(), .0.display())]
     NotRunning(PathBuf),
     /// It cannot be read or written.
-    #[error("cannot {what} {}: {source}", path.display())]
+    #[error("cannot {what} {}: {source}; make room or give rights there, or choose another --dir", path.display())]
     Io {
         /// What was tried.
         what: &'static str,
