@@ -98,7 +98,7 @@ fn commands(text: &str) -> Vec<&str> {
         let before = at.checked_sub(1).map_or("", |before| words[before]);
         name == "afflux" && !["-p", "--package", "--bin"].contains(&before)
     };
-    let word = |word: &&&str| {
+    let word = |word: &&str| {
         word.starts_with(|c: char| c.is_ascii_lowercase())
             && word.chars().all(|c| c.is_ascii_lowercase() || c == '-')
     };
@@ -106,7 +106,7 @@ fn commands(text: &str) -> Vec<&str> {
     // `lab up|down` and `up,` are words too; what follows the word is not.
     after
         .map(|text| text.split(['|', ',', ';', ')']).next().unwrap_or_default())
-        .filter(|text| word(&&text))
+        .filter(word)
         .collect()
 }
 
