@@ -1,5 +1,7 @@
 //! `afflux`: traffic control for shared storage, on the command line.
 
+#![forbid(unsafe_code)]
+
 mod commands;
 mod experiment;
 mod failure;

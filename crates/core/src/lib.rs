@@ -3,12 +3,16 @@
 //! Everything here is a plain state machine or a pure function: the simulator, the lab, the preload
 //! and the node agent are drivers of the same code. Four invariants hold throughout:
 //!
-//! 1. Time comes in as an argument ([`units::Time`]); nothing reads a clock, waits, or starts a thread.
+//! 1. Time comes in as an argument ([`units::Time`]); nothing reads a clock, waits, or starts a
+//!    thread.
 //! 2. Nothing touches a file, a socket, the environment or a terminal.
 //! 3. The same inputs give the same bytes on every machine: integers for time and sizes, ordered
-//!    maps, `libm` instead of the platform's exp, ln and pow, and a seeded generator ([`rng::Rng`]).
-//! 4. A decision never fails. Only text that people wrote can be wrong, and then the error says what,
-//!    where and what to do.
+//!    maps, `libm` instead of the platform's exp, ln and pow, and a seeded generator
+//!    ([`rng::Rng`]).
+//! 4. A decision never fails. Only text that people wrote can be wrong, and then the error says
+//!    what, where and what to do.
+
+#![forbid(unsafe_code)]
 
 pub mod class;
 pub mod conserve;

@@ -50,8 +50,8 @@ struct Load {
     random: bool,
 }
 
-/// Two on the default disk, and one on a disk that cannot reorder by itself behind a strict elevator:
-/// a setting may be harmless on one disk and not on another.
+/// Two on the default disk, and one on a disk that cannot reorder by itself behind a strict
+/// elevator: a setting may be harmless on one disk and not on another.
 const LOADS: [Load; 3] = [
     Load { name: "random write", device: "hdd", class: Class::Write, random: true },
     Load { name: "sequential read", device: "hdd", class: Class::Read, random: false },

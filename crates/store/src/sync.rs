@@ -1,7 +1,7 @@
 //! Locks whose holders may panic.
 //!
-//! Every structure behind a lock here is consistent between any two statements that can panic, or is
-//! only counted with; a thread that died must not take the other clients of a server with it.
+//! Every structure behind a lock here is consistent between any two statements that can panic, or
+//! is only counted with; a thread that died must not take the other clients of a server with it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -49,7 +49,8 @@ struct UpArgs {
     /// directory for temporary files]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// Most bytes on each storage server, as in 2GiB [default: what the device holds; 1GiB with mem]
+    /// Most bytes on each storage server, as in 2GiB [default: what the device holds; 1GiB with
+    /// mem]
     #[arg(long, value_parser = parse_bytes, value_name = "SIZE")]
     capacity: Option<u64>,
     /// Service threads of each storage server

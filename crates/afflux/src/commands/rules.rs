@@ -250,7 +250,10 @@ pub(crate) enum RulesError {
         name: String,
     },
     /// The file asked for cannot be written.
-    #[error("cannot write {path}: {cause}; check that the directory is there and yours", path = .path.display())]
+    #[error(
+        "cannot write {path}: {cause}; check that the directory is there and yours",
+        path = .path.display()
+    )]
     WriteFile {
         /// The file.
         path: PathBuf,

@@ -57,8 +57,8 @@ pub struct DeviceDone {
 
 /// A storage device.
 ///
-/// Calls must not go back in time. `submit` first lets the device act up to `now`, so that a request
-/// is never considered before it arrived, however late the driver polls.
+/// Calls must not go back in time. `submit` first lets the device act up to `now`, so that a
+/// request is never considered before it arrived, however late the driver polls.
 pub trait Device: Send {
     /// Takes one more request; the device queues without bound, the server bounds what it submits.
     fn submit(&mut self, now: Time, request: DeviceRequest);

@@ -137,7 +137,8 @@ impl Placement {
     ///
     /// # Errors
     ///
-    /// [`PlacementError::Full`] when the units that are free do not suffice; nothing is placed then.
+    /// [`PlacementError::Full`] when the units that are free do not suffice; nothing is placed
+    /// then.
     pub fn place(
         &mut self,
         object: u64,
@@ -214,7 +215,8 @@ impl Placement {
     }
 
     /// The unit of the device at which `unit` of an object would lie within its extent. When it is
-    /// taken (the extent began in a gap too small), what remains of the extent moves to a new place.
+    /// taken (the extent began in a gap too small), what remains of the extent moves to a new
+    /// place.
     fn apart(&mut self, object: u64, unit: u64) -> u64 {
         let extent_units = EXTENT_BYTES / self.unit_bytes;
         let (key, inside) = ((object, unit / extent_units), unit % extent_units);
@@ -449,8 +451,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written and deleted, no two objects share a byte, what was placed stays where
-        /// it is, and an error comes only when the units do not suffice.
+        /// Whatever is written and deleted, no two objects share a byte, what was placed stays
+        /// where it is, and an error comes only when the units do not suffice.
         #[test]
         fn no_byte_has_two_owners(
             apart in any::<bool>(),

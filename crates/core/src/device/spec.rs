@@ -257,7 +257,8 @@ mod tests {
         "mem",
     ];
 
-    /// Submits requests at their times; polls at each submission when `punctual`, or only at the end.
+    /// Submits requests at their times; polls at each submission when `punctual`, or only at the
+    /// end.
     fn run(
         spec: &str,
         requests: &[(u64, u64, u64, bool)],
@@ -312,11 +313,13 @@ mod tests {
             }
         }
 
-        /// Polls at random times see only what is finished, and pending counts what is not returned.
+        /// Polls at random times see only what is finished, and pending counts what is not
+        /// returned.
         #[test]
         fn polls_never_run_ahead(
             which in 0..SPECS.len(),
-            steps in prop::collection::vec((0_u64..40_000, any::<bool>(), 0_u64..122_000_000), 1..200),
+            steps in prop::collection::vec(
+                (0_u64..40_000, any::<bool>(), 0_u64..122_000_000), 1..200),
         ) {
             let mut device = SPECS[which].parse::<DeviceSpec>().unwrap().build(9);
             let (mut now, mut open) = (Time::ZERO, 0_usize);
@@ -324,7 +327,10 @@ mod tests {
                 now += Span::from_micros(gap);
                 if submit {
                     device.submit(now, DeviceRequest {
-                        id: id as u64, write: id % 3 == 0, offset_bytes: place << 12, length_bytes: 8192,
+                        id: id as u64,
+                        write: id % 3 == 0,
+                        offset_bytes: place << 12,
+                        length_bytes: 8192,
                     });
                     open += 1;
                 } else if let Some(done) = device.poll(now) {

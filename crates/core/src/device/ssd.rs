@@ -1,11 +1,11 @@
 //! A flash drive: pages spread over channels that work at once, and the price of random writes.
 //!
-//! A transfer is cut into pages; page `p` lies on channel `p mod channels`, and each channel does one
-//! page after the other. Behind the channels one host link carries the bytes of all. Writes wear room
-//! away: after every `pages_per_block * (1 - u)` pages written, a channel erases one block and first
-//! moves the `pages_per_block * u` pages in it that are still valid. `u` follows from the write
-//! amplification, WA = 1 / (1 - u), which lies between 1 for sequential writes and the value of a
-//! steady random load, by how random the latest writes were.
+//! A transfer is cut into pages; page `p` lies on channel `p mod channels`, and each channel does
+//! one page after the other. Behind the channels one host link carries the bytes of all. Writes
+//! wear room away: after every `pages_per_block * (1 - u)` pages written, a channel erases one
+//! block and first moves the `pages_per_block * u` pages in it that are still valid. `u` follows
+//! from the write amplification, WA = 1 / (1 - u), which lies between 1 for sequential writes and
+//! the value of a steady random load, by how random the latest writes were.
 //!
 //! The division of work is that of the SSD extension to DiskSim (Agrawal et al., USENIX ATC 2008).
 
@@ -35,8 +35,8 @@ const OPTIONS: &[OptionAbout] = &[
 /// What a flash drive is made of.
 ///
 /// The defaults read 550 MB/s through the host link and write 250 to 280 MB/s in sequence: a SATA
-/// drive of the middle class. Page times are those of the DiskSim extension; its bus of 25 ns a byte is
-/// from 2008, ours moves 400 MB/s a channel.
+/// drive of the middle class. Page times are those of the DiskSim extension; its bus of 25 ns a
+/// byte is from 2008, ours moves 400 MB/s a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdOptions {
     /// Channels; each does one page at a time.

@@ -1,7 +1,7 @@
 //! Congestion indicators: what a path's replies say about the queue in front of its server.
 //!
-//! [`INDICATORS`] is the registry. It feeds the rule parser, the rule space, traces and help. To add
-//! an indicator, write one file beside this one and add its line to the table; a rule names the
+//! [`INDICATORS`] is the registry. It feeds the rule parser, the rule space, traces and help. To
+//! add an indicator, write one file beside this one and add its line to the table; a rule names the
 //! indicators that it bounds, so older rule files keep their meaning. Values are integers in the
 //! indicator's own unit (nanoseconds, or thousandths of a ratio).
 //!

@@ -1,8 +1,8 @@
 //! Paths: the regulated way from one client to one server, for one class of requests.
 //!
 //! [`PathState`] is what a path remembers, [`Controller`] is the mechanism that updates it, and a
-//! [`policy`](crate::policy) says what the window and the gap should be. Every driver does the same:
-//! ask [`Controller::admit`] before a send, and hand each reply to [`Controller::reply`].
+//! [`policy`](crate::policy) says what the window and the gap should be. Every driver does the
+//! same: ask [`Controller::admit`] before a send, and hand each reply to [`Controller::reply`].
 
 mod controller;
 mod holds;

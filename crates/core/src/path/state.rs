@@ -11,7 +11,8 @@ use crate::units::{Span, Time};
 /// whose end was not yet told. A process that dies inside may leave any bits behind; then the state
 /// is made anew and the slots are recounted, see [`PathState::recounted`].
 ///
-/// Aligned so that it covers two cache lines and never a third, which is what a cold path waits for.
+/// Aligned so that it covers two cache lines and never a third, which is what a cold path waits
+/// for.
 ///
 /// ```
 /// use afflux_core::path::{Controller, Options, PathState};

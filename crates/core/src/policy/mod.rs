@@ -1,8 +1,8 @@
 //! Policies: what says how large a path's window and gap should be.
 //!
 //! A policy is small and keeps nothing but the two words that each path lends it; the
-//! [`Controller`](crate::path::Controller) clamps, counts and paces. [`POLICIES`] is the registry: to
-//! add a policy, write one file beside this one and add its entry to the table.
+//! [`Controller`](crate::path::Controller) clamps, counts and paces. [`POLICIES`] is the registry:
+//! to add a policy, write one file beside this one and add its entry to the table.
 
 pub mod aimd;
 pub mod by_rules;

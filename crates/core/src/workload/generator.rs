@@ -248,8 +248,8 @@ impl Generator {
         Some(operation)
     }
 
-    /// Where a sequential stream goes on: file by file, and again from the first. Clients that share
-    /// files start at different places, else they would all read what one has just read.
+    /// Where a sequential stream goes on: file by file, and again from the first. Clients that
+    /// share files start at different places, else they would all read what one has just read.
     fn advance(&mut self, number: usize, length_bytes: u64) -> Option<(u32, u64)> {
         let files = self.present.len() as u64;
         let per_file = (self.workload.files.size / length_bytes).max(1);

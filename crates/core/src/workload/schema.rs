@@ -79,7 +79,8 @@ pub struct Stream {
     #[serde(deserialize_with = "count")]
     pub threads: u32,
     /// Operations of this stream in each cycle: no stream begins a cycle before all have begun all
-    /// operations of the one before, so that their ratio is held exactly. Absent, a stream runs free.
+    /// operations of the one before, so that their ratio is held exactly. Absent, a stream runs
+    /// free.
     #[serde(default, deserialize_with = "optional_count")]
     pub share: Option<u32>,
     /// Which clients run it: those whose number leaves this remainder, as `[divisor, remainder]`.

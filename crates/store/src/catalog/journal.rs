@@ -1,11 +1,12 @@
 //! The catalog's journal: an append-only file of checksummed changes.
 //!
 //! Format, version 1, little endian: eight bytes `AFXJNL1\n`, then records of length (4 bytes),
-//! CRC32C of the body (4 bytes), and the body, a [`Change`] in JSON of at most [`MAX_RECORD_BYTES`].
+//! CRC32C of the body (4 bytes), and the body, a [`Change`] in JSON of at most
+//! [`MAX_RECORD_BYTES`].
 //!
 //! A record is appended by one write and acknowledged after it, which a killed process survives; a
-//! machine that loses power may lose the last of them. What a torn write left at the end is cut off,
-//! and kept beside the journal for those who want to look at it.
+//! machine that loses power may lose the last of them. What a torn write left at the end is cut
+//! off, and kept beside the journal for those who want to look at it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -39,7 +40,8 @@ pub enum JournalError {
     /// A record in the middle is damaged.
     #[error(
         "the catalog's journal {} is damaged at byte {at}: {why}; records follow it, so this is no \
-         crash: restore the file from a copy, or cut it there with `truncate -s {at}`", path.display()
+         crash: restore the file from a copy, or cut it there with `truncate -s {at}`",
+        path.display()
     )]
     Damaged {
         /// Which file.

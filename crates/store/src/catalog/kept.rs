@@ -60,7 +60,8 @@ impl KeptCatalog {
         Ok(kept)
     }
 
-    /// Bytes of a torn record that were cut off when the catalog was opened; zero after a clean end.
+    /// Bytes of a torn record that were cut off when the catalog was opened; zero after a clean
+    /// end.
     pub const fn torn_bytes(&self) -> u64 {
         self.torn_bytes
     }

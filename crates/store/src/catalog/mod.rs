@@ -1,8 +1,8 @@
 //! The catalog: names, layouts and sizes of files.
 //!
-//! [`Catalog`] is a plain state machine: [`Catalog::decide`] says what an operation would answer and
-//! change, [`Catalog::apply`] carries the change out. In between the caller writes the change down
-//! ([`journal`], [`kept`]), so that what is answered was kept before.
+//! [`Catalog`] is a plain state machine: [`Catalog::decide`] says what an operation would answer
+//! and change, [`Catalog::apply`] carries the change out. In between the caller writes the change
+//! down ([`journal`], [`kept`]), so that what is answered was kept before.
 
 pub mod journal;
 pub mod kept;
@@ -293,7 +293,8 @@ mod tests {
         assert_eq!(run(&mut catalog, &create("a"), 2), Err(EngineError::Exists("a".into())));
         let unlink = CatalogOperation::Unlink { name: "a".into() };
         assert_eq!(run(&mut catalog, &unlink, 3), Ok(first.clone()));
-        // The name is in use again when the repeated removal comes: it must not remove the new file.
+        // The name is in use again when the repeated removal comes: it must not remove the new
+        // file.
         let second = run(&mut catalog, &create("a"), 4).unwrap();
         assert_ne!(first, second, "file numbers are never reused");
         assert_eq!(run(&mut catalog, &unlink, 3), Ok(first));

@@ -152,8 +152,8 @@ impl Client {
         wake
     }
 
-    /// Sends what is admitted and waits for replies until `wake` at the latest; returns at once when
-    /// an operation is done. Requests and faults are told to `recorder`.
+    /// Sends what is admitted and waits for replies until `wake` at the latest; returns at once
+    /// when an operation is done. Requests and faults are told to `recorder`.
     pub fn wait(&mut self, wake: Time, recorder: Option<&mut Recorder>) -> Vec<Finished> {
         let mut unwatched = Recorder::new(Time::NEVER, afflux_core::units::Span::ZERO);
         let recorder = recorder.unwrap_or(&mut unwatched);

@@ -1,7 +1,8 @@
 //! The `dirs` engine: any set of directories or mounts, each taken as one server.
 //!
-//! An object is a file under `DIR/objects/`; the catalog is in the first directory, under `catalog/`,
-//! and may be used by several processes at once. Each value has a few threads for each directory.
+//! An object is a file under `DIR/objects/`; the catalog is in the first directory, under
+//! `catalog/`, and may be used by several processes at once. Each value has a few threads for each
+//! directory.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,8 +1,8 @@
 //! Object engines: where the stripes of files are kept.
 //!
-//! An [`Engine`] value is one client's connection to a set of servers. Requests are submitted with a
-//! tag and end as exactly one [`Completion`] with that tag on the queue that was handed in with them,
-//! whatever happens. The engine never holds a request back; that is the controller's affair.
+//! An [`Engine`] value is one client's connection to a set of servers. Requests are submitted with
+//! a tag and end as exactly one [`Completion`] with that tag on the queue that was handed in with
+//! them, whatever happens. The engine never holds a request back; that is the controller's affair.
 //!
 //! ```
 //! use afflux_store::engine::{CompletionQueue, Engine, Operation, ObjectId, Place, Request};

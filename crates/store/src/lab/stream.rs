@@ -105,8 +105,8 @@ impl Run {
     }
 }
 
-/// Writes a frame; length and checksum of the payload are filled in. When the socket's write timeout
-/// passes without progress, `stalled` says whether to go on.
+/// Writes a frame; length and checksum of the payload are filled in. When the socket's write
+/// timeout passes without progress, `stalled` says whether to go on.
 pub(crate) fn write_frame(
     stream: &TcpStream,
     mut header: Header,

@@ -23,9 +23,10 @@
 //! | 64 | 4 | payload CRC32C | of the payload; 0 when it is empty | the same |
 //! | 68 | 4 | header CRC32C | of bytes 0 to 67 | the same |
 //!
-//! The first six bytes keep their meaning in every version, so that two versions can tell each other
-//! apart. Payloads: the data of a write or of a read's answer as it is; JSON for everything else
-//! ([`Hello`], [`Welcome`], catalog operations and records, server reports); the text of an error.
+//! The first six bytes keep their meaning in every version, so that two versions can tell each
+//! other apart. Payloads: the data of a write or of a read's answer as it is; JSON for everything
+//! else ([`Hello`], [`Welcome`], catalog operations and records, server reports); the text of an
+//! error.
 //!
 //! The first request on a connection is a hello; nothing else is answered before it. A frame that
 //! cannot be read ends the connection: after it there is no telling where the next one starts.
@@ -296,7 +297,8 @@ impl Header {
 }
 
 /// Reads one whole frame from the start of `bytes`: header, payload, and how many bytes it took.
-/// Total: any bytes give a frame or an error, and [`FrameError::Truncated`] says how many are missing.
+/// Total: any bytes give a frame or an error, and [`FrameError::Truncated`] says how many are
+/// missing.
 ///
 /// ```
 /// use afflux_store::lab::wire::{Header, Kind, decode_frame, encode_frame};

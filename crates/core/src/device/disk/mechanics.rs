@@ -1,4 +1,5 @@
-//! The moving parts of one disk: where the heads are, how the platters stand, what a transfer takes.
+//! The moving parts of one disk: where the heads are, how the platters stand, what a transfer
+//! takes.
 //!
 //! Positions are bytes from the first block. Inside, times are `f64` seconds; they are rounded to
 //! nanoseconds once per transfer, so that the sum over a run does not depend on the order of sums.
@@ -38,7 +39,8 @@ pub struct DiskParameters {
     pub overhead: f64,
     /// Bytes a second between the drive's buffer and the host.
     pub interface_rate: f64,
-    /// Bytes that pass under the heads before a continued transfer is no longer found in the buffer.
+    /// Bytes that pass under the heads before a continued transfer is no longer found in the
+    /// buffer.
     pub read_ahead_bytes: f64,
 }
 
@@ -46,8 +48,8 @@ pub struct DiskParameters {
 ///
 /// Capacity and rotation are the drive's; rates are those measured in the papers' test bed at the
 /// outer edge (113 MB/s read, 106 write) and half of it at the inner one, as its family has it; the
-/// seek curve is solved for 1 ms track to track, 12 ms mean and 20 ms full stroke, the figures of the
-/// family's specification.
+/// seek curve is solved for 1 ms track to track, 12 ms mean and 20 ms full stroke, the figures of
+/// the family's specification.
 pub const Z7K500: DiskParameters = DiskParameters {
     capacity_bytes: 500_107_862_016,
     rpm: 7200,
@@ -166,9 +168,9 @@ impl Mechanism {
 
     /// Carries out one transfer that starts at `now`, and says what it took.
     ///
-    /// A transfer that continues the last one in the same direction finds its bytes (or its room) in
-    /// the drive's buffer, unless the heads have gone on for more than the buffer holds: it takes
-    /// the larger of length / interface rate and length / rate - idle time. Any other takes
+    /// A transfer that continues the last one in the same direction finds its bytes (or its room)
+    /// in the drive's buffer, unless the heads have gone on for more than the buffer holds: it
+    /// takes the larger of length / interface rate and length / rate - idle time. Any other takes
     /// overhead + seek (+ settle) + rotation + length / rate.
     pub fn serve(&mut self, now: Time, queued: &Queued) -> Span {
         let request = &queued.request;

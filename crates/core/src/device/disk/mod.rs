@@ -1,13 +1,14 @@
 //! One rotating disk behind a block layer: request queue, elevator, drive queue, mechanics.
 //!
 //! Requests pass three places. At most `nr_requests` are with the block layer and the drive
-//! together, as in Linux where a request keeps its tag until it is complete; what is beyond waits in
-//! order of arrival. The elevator orders what is with the block layer and hands on whenever the drive
-//! holds fewer than `drive_depth`, the one it works on included. The drive takes from its own queue by
-//! its own policy. So sorting by the elevator only counts beyond `drive_depth` requests.
+//! together, as in Linux where a request keeps its tag until it is complete; what is beyond waits
+//! in order of arrival. The elevator orders what is with the block layer and hands on whenever the
+//! drive holds fewer than `drive_depth`, the one it works on included. The drive takes from its own
+//! queue by its own policy. So sorting by the elevator only counts beyond `drive_depth` requests.
 //!
-//! Left out on purpose: merging of neighbours in the block layer, the lower limit of tags for writes,
-//! a write-back cache in the drive, more than one read-ahead segment, head switches inside a cylinder.
+//! Left out on purpose: merging of neighbours in the block layer, the lower limit of tags for
+//! writes, a write-back cache in the drive, more than one read-ahead segment, head switches inside
+//! a cylinder.
 
 mod mechanics;
 mod options;

@@ -181,7 +181,9 @@ proptest! {
     /// request, under any order in block layer and drive.
     #[test]
     fn nobody_starves(
-        elevator in prop::sample::select(vec!["deadline", "deadline-strict", "fifo", "clook", "sptf"]),
+        elevator in prop::sample::select(
+            vec!["deadline", "deadline-strict", "fifo", "clook", "sptf"],
+        ),
         drive in prop::sample::select(vec!["fifo", "clook", "sptf"]),
         depth in 1_u32..40,
         streams in 1_u64..30,

@@ -7,8 +7,8 @@ use crate::units::Time;
 /// Takes the nearest request at or above the end of the last one taken, or else the lowest; reads
 /// and writes alike.
 ///
-/// A stream that keeps writing just ahead of the scan would hold it back for ever, hence the bound on
-/// passing over that the module's page gives.
+/// A stream that keeps writing just ahead of the scan would hold it back for ever, hence the bound
+/// on passing over that the module's page gives.
 #[derive(Debug)]
 pub(super) struct CLook {
     line: Line,

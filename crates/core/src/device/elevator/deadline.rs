@@ -9,8 +9,8 @@ use crate::units::{Span, Time};
 /// A batch is up to `batch` requests of one direction at or above the last one taken. Between
 /// batches reads go before writes, except that writes get a batch after `writes_starved` batches of
 /// reads. A batch starts where the scan stands, unless the oldest request of its direction has
-/// expired or nothing lies above: then it starts from the oldest. Expiry is looked at only there, so
-/// that under load a full batch still runs in order.
+/// expired or nothing lies above: then it starts from the oldest. Expiry is looked at only there,
+/// so that under load a full batch still runs in order.
 ///
 /// Bound: once expired, a request with `n` older ones of its direction is taken after at most
 /// `(n + 2) * batch * (writes_starved + 1)` more picks: what is left of the running batch, then one

@@ -3,9 +3,9 @@
 //! Each order is a file here and a line in [`ELEVATORS`]. None may starve a request. Orders that
 //! prefer near requests to old ones bound how often a request is passed over: once `passes` picks
 //! (an option of the disk, four times the drive's queue unless set) went by since a request was
-//! inserted, it is taken before everything newer. A request that finds `n` others waiting is therefore
-//! picked after at most `passes + n` picks. The bound counts picks and not time, because a queue of
-//! large transfers is slower than one of small ones without being less fair.
+//! inserted, it is taken before everything newer. A request that finds `n` others waiting is
+//! therefore picked after at most `passes + n` picks. The bound counts picks and not time, because
+//! a queue of large transfers is slower than one of small ones without being less fair.
 
 mod clook;
 mod deadline;
@@ -191,7 +191,8 @@ mod tests {
                 elevator.insert(queued(id, id << 16, others_write, now));
             }
             elevator.insert(queued(0, far * 1_000_000, write, now));
-            let expiry = Time::ZERO + if write { options.write_expire } else { options.read_expire };
+            let age = if write { options.write_expire } else { options.read_expire };
+            let expiry = Time::ZERO + age;
             let (mut picks, mut late_picks) = (0_u32, 0_u32);
             loop {
                 let next = elevator.next(&disk.aim(now), now).unwrap();

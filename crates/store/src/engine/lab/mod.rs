@@ -2,8 +2,8 @@
 //!
 //! One value is one client, with one connection to each server. A server that goes away is ridden
 //! out: requests wait, and are sent again when it is back, until their deadlines pass. All of them
-//! may be repeated; the catalog recognizes a repeated create or unlink by the client's number and the
-//! request's.
+//! may be repeated; the catalog recognizes a repeated create or unlink by the client's number and
+//! the request's.
 
 mod link;
 

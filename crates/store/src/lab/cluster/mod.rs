@@ -1,7 +1,7 @@
 //! The processes of a lab: starting, looking at and ending them.
 //!
-//! A lab lives in a directory: `lab.json` ([`state`]), `storage.N/` and `metadata/` with the servers'
-//! data, `log/` with what they say. Nothing else in there is touched.
+//! A lab lives in a directory: `lab.json` ([`state`]), `storage.N/` and `metadata/` with the
+//! servers' data, `log/` with what they say. Nothing else in there is touched.
 
 pub mod process;
 pub mod serve;
@@ -64,15 +64,19 @@ pub enum ClusterError {
     )]
     Running(PathBuf),
     /// Somebody else starts or ends it right now.
-    #[error("another process is starting or ending the lab in {}: try again in a moment", .0.display())]
+    #[error(
+        "another process is starting or ending the lab in {}: try again in a moment",
+        .0.display()
+    )]
     Busy(PathBuf),
     /// The directory has other people's files.
     #[error("{} is not empty and holds no lab: choose another --dir, or empty it", .0.display())]
     NotEmpty(PathBuf),
     /// The directory holds a lab of another shape.
     #[error(
-        "{} holds the data of a lab of another shape: start it with `{there}` instead of `{asked}`, or \
-         remove it with `afflux lab down --wipe --dir {}`", dir.display(), dir.display()
+        "{} holds the data of a lab of another shape: start it with `{there}` instead of \
+         `{asked}`, or remove it with `afflux lab down --wipe --dir {}`",
+        dir.display(), dir.display()
     )]
     Shape {
         /// The directory.

@@ -51,10 +51,16 @@ pub struct ServerState {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// There is none.
-    #[error("there is no lab in {}: start one with `afflux lab up --dir {}`", .0.display(), .0.display())]
+    #[error(
+        "there is no lab in {}: start one with `afflux lab up --dir {}`",
+        .0.display(), .0.display()
+    )]
     NoLab(PathBuf),
     /// No server of it runs.
-    #[error("the lab in {} is not running: start it with `afflux lab up --dir {}`", .0.display(), .0.display())]
+    #[error(
+        "the lab in {} is not running: start it with `afflux lab up --dir {}`",
+        .0.display(), .0.display()
+    )]
     NotRunning(PathBuf),
     /// It cannot be read or written.
     #[error("cannot {what} {}: {source}; make room or give rights there, or choose another --dir", path.display())]
@@ -67,7 +73,10 @@ pub enum StateError {
         source: io::Error,
     },
     /// It is no state of a lab.
-    #[error("{} cannot be read: {why}; if it is not a lab's, choose another --dir, else restore it", path.display())]
+    #[error(
+        "{} cannot be read: {why}; if it is not a lab's, choose another --dir, else restore it",
+        path.display()
+    )]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -75,7 +84,10 @@ pub enum StateError {
         why: String,
     },
     /// Another version wrote it.
-    #[error("{} has version {found}, this afflux reads version {VERSION}: use the one that wrote it", path.display())]
+    #[error(
+        "{} has version {found}, this afflux reads version {VERSION}: use the one that wrote it",
+        path.display()
+    )]
     Version {
         /// Which file.
         path: PathBuf,

@@ -1,8 +1,8 @@
 //! One client's connection: a thread that reads requests and one that writes replies.
 //!
-//! What a client has outstanding here is bounded, so the queue of replies is too: a client that stops
-//! reading stops its own requests from being read, and no service thread ever waits for it. When its
-//! socket takes nothing for a while, it is disconnected.
+//! What a client has outstanding here is bounded, so the queue of replies is too: a client that
+//! stops reading stops its own requests from being read, and no service thread ever waits for it.
+//! When its socket takes nothing for a while, it is disconnected.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -114,7 +114,8 @@ impl Connection {
         }
     }
 
-    /// Whether a request taken from the queue is still wanted; if so, [`Connection::end`] must follow.
+    /// Whether a request taken from the queue is still wanted; if so, [`Connection::end`] must
+    /// follow.
     pub(super) fn begin(&self) -> bool {
         let mut flow = lock(&self.flow);
         if flow.open {

@@ -197,8 +197,8 @@ struct Counters {
 }
 
 impl ServerOptions {
-    /// Options with the usual sizes: 128 service threads, 1024 requests or 256 MiB in the queue, ten
-    /// seconds of patience.
+    /// Options with the usual sizes: 128 service threads, 1024 requests or 256 MiB in the queue,
+    /// ten seconds of patience.
     pub fn new(role: Role, dir: impl Into<PathBuf>) -> Self {
         Self {
             role,
