@@ -172,13 +172,8 @@ fn what_was_cut_for_twelve_is_found() {
     }
 }
 
-/// Settings that are slow to come back from a pause shorter than `Options::silence`, see below.
-const SLOW_TO_RETURN: &[&str] = &["shipped:paced"];
-
-/// After a pause of 8 s all is as before within 5 s, but for [`SLOW_TO_RETURN`]: there the pause
-/// enters `ack_ewma` as if it were a gap between replies, and a gap of 0.9 of it keeps replies
-/// apart, which keeps the average high; it takes a minute to wear off. Whoever cures that takes the
-/// name out of the list.
+/// After a pause of 8 s all is as before within 5 s: a pause of the application is no congestion,
+/// and must not enter `ack_ewma`, where a gap that is a fraction of it would keep it alive.
 #[test]
 fn a_pause_wears_off() {
     let (rest, end) = (8, 30);
@@ -195,12 +190,7 @@ fn a_pause_wears_off() {
             after += outcome.mb_s(0..STAY, 15 + rest, 22 + rest) / 4.0;
         }
         println!("{setting:24} {before:7.1} {after:7.1}");
-        let slow = after < before * (1.0 - TOLERANCE);
-        assert_eq!(
-            slow,
-            SLOW_TO_RETURN.contains(&setting.as_str()),
-            "{setting}: {before}, {after}"
-        );
+        assert!(after >= before * (1.0 - TOLERANCE), "{setting}: {before}, {after}");
     }
 }
 

@@ -2,8 +2,8 @@
 //! server, requests of 1 MiB, eight in flight. Target: at least 60 % of the plain stream.
 //!
 //! The lab's object has 16 MiB, so that it fits into a third-level cache as the plain stream's one
-//! buffer does; with a larger one, memory is measured too. The plain stream keeps one processor busy
-//! and the lab, with its checksums, two: what else runs on a machine of two counts against the lab.
+//! buffer does; with a larger one, memory is measured too. The plain stream keeps one processor
+//! busy and the lab, with its checksums, two: what else runs on a machine of two counts against it.
 //!
 //! Rounds of the two alternate, so that both see the same machine; the last lines print the medians
 //! and their ratio.

@@ -160,7 +160,7 @@ fn what_cannot_be_started_leaves_nothing_behind() {
     // The second server's port is taken, so the first one has started when that is noticed.
     let first = (port - 1).to_string();
     let failed = lab(&dir, &["up", "--servers", "2", "--device", "mem", "--port", &first]);
-    assert_ne!(code(&failed), 0);
+    assert_eq!(code(&failed), 1);
     assert!(talk(&failed).contains("--port"), "{}", talk(&failed));
     assert!(!dir.exists() && processes_with(dir.to_str().unwrap()).is_empty());
 
@@ -200,23 +200,20 @@ fn a_server_that_dies_at_its_start_is_reported_with_its_log() {
     assert!(error.contains("missing") && !dir.exists(), "{error}");
 }
 
-/// Not a test: the process that `a_killed_parent_leaves_no_process` kills.
-#[test]
-#[ignore = "started by another test"]
-fn helper_that_holds_a_cluster() {
-    let Some(dir) = std::env::var_os("AFFLUX_TEST_CLUSTER") else { return };
-    // The thread that starts the lab ends, which must not end the lab.
-    let started = std::thread::spawn(move || Cluster::start(&options(Path::new(&dir), "mem", 2)));
-    let _cluster = started.join().unwrap().unwrap();
-    clock::sleep(Span::from_secs(60));
-}
-
+/// The test runs itself once more as the parent that it kills.
 #[test]
 fn a_killed_parent_leaves_no_process() {
+    if let Some(dir) = std::env::var_os("AFFLUX_TEST_CLUSTER") {
+        // The thread that starts the lab ends, which must not end the lab.
+        let start = move || Cluster::start(&options(Path::new(&dir), "mem", 2));
+        let _cluster = std::thread::spawn(start).join().unwrap().unwrap();
+        clock::sleep(Span::from_secs(60));
+        return;
+    }
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("lab");
     let mut parent = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "lab::helper_that_holds_a_cluster"])
+        .args(["--exact", "lab::a_killed_parent_leaves_no_process"])
         .env("AFFLUX_TEST_CLUSTER", &dir)
         .stdout(Stdio::null())
         .spawn()
@@ -261,7 +258,7 @@ impl Restartable {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         match serde_json::from_str(&line).unwrap() {
             ServeWord::Ready(port) => order.port = port,
-            ServeWord::Failed(why) => panic!("{why}"),
+            ServeWord::Taken(why) | ServeWord::Failed(why) => panic!("{why}"),
         }
         Self { order, child }
     }

@@ -30,9 +30,13 @@ pub struct Options {
     /// The part of a gap that does not depend on the request's size: a small request costs a disk
     /// nearly as much as a large one. Ours 0.5; the original 1, as its requests have one size.
     pub gap_fixed_part: f64,
-    /// A pause between replies after which the averages start anew. Ours 10 s, since one pause of
-    /// the application should not look like congestion; the original 10 minutes.
+    /// A pause between replies after which the averages start anew. Ours 10 s, since what was
+    /// before is no news after that; the original 10 minutes.
     pub silence: Span,
+    /// Count time in which the path had nothing in flight and nothing to send as part of the gaps
+    /// between replies and sends. Ours not: a pause of the application is no congestion, and a gap
+    /// that is a fraction of `ack_ewma` would keep it alive for long. The original does.
+    pub count_idle: bool,
     /// How long a least process time is trusted, see [`PathState`]. Ours 60 s; the original zero,
     /// which means for ever.
     pub least_pt_period: Span,
@@ -64,6 +68,7 @@ impl Default for Options {
             max_request_bytes: 1 << 20,
             gap_fixed_part: 0.5,
             silence: Span::from_secs(10),
+            count_idle: false,
             least_pt_period: Span::from_secs(60),
             grow_unfilled: false,
             stamp: StampPoint::Sent,
@@ -81,6 +86,7 @@ impl Options {
             window_max: 30.0,
             gap_fixed_part: 1.0,
             silence: Span::from_secs(600),
+            count_idle: true,
             least_pt_period: Span::ZERO,
             grow_unfilled: true,
             stamp: StampPoint::Built,
@@ -201,6 +207,9 @@ impl Controller {
                 return Err(Hold { reason: HoldReason::Gap, until: next });
             }
         }
+        if path.in_flight == 0 && path.has(REPLIED) && !self.options.count_idle {
+            self.skip_idle(path, now);
+        }
         path.in_flight += 1;
         path.last_send = now;
         path.flags |= SENT;
@@ -252,6 +261,20 @@ impl Controller {
     /// Takes back an admitted request that was never sent.
     pub fn withdraw(&self, path: &mut PathState) {
         path.in_flight = path.in_flight.saturating_sub(1);
+    }
+
+    /// Leaves the time since the path could have sent, but had nothing to send, out of the gaps to
+    /// come; after a long silence they start anew.
+    fn skip_idle(&self, path: &mut PathState, now: Time) {
+        let could_send = path.last_reply.max(path.last_send + self.scaled_gap(path));
+        let idle = now.since(could_send);
+        if idle > self.options.silence {
+            path.memory = Default::default();
+            path.flags &= !REPLIED;
+        } else {
+            path.last_reply += idle;
+            path.last_answered_send += idle;
+        }
     }
 
     fn sample(&self, path: &mut PathState, reply: &Reply, pt: Span, least: Span) -> Sample {
@@ -401,6 +424,39 @@ mod tests {
         assert!((990_000..1_010_000).contains(&before), "{before}");
         let late = at(30_000_000);
         assert_eq!(controller.reply(&mut path, &reply(late, late, MIB)).signals[0], 0);
+    }
+
+    /// One request at a time, a pause of 2 s after each: only the original takes it for congestion.
+    #[test]
+    fn a_pause_of_the_application_is_no_gap_between_replies() {
+        for (options, gap_micros) in [(Options::default(), 5_000), (Options::original(), 2_005_000)]
+        {
+            let controller = Controller::new(options, policy::none());
+            let mut path = controller.start();
+            for round in 0..100 {
+                let sent = at(round * 2_005_000);
+                controller.admit(&mut path, sent, MIB, &Limits::default()).unwrap();
+                controller.reply(&mut path, &reply(sent, sent + Span::from_micros(5_000), MIB));
+            }
+            let micros = path.signals()[0] / 1_000;
+            assert!(micros.abs_diff(gap_micros) <= gap_micros / 50, "{micros}");
+        }
+    }
+
+    /// What holds a request back is no pause: a paced path knows how far apart its replies are.
+    #[test]
+    fn time_held_by_the_gap_counts() {
+        let controller = controller("fixed:1,gap=40ms");
+        let mut path = controller.start();
+        let mut now = at(0);
+        for _ in 0..100 {
+            while let Err(hold) = controller.admit(&mut path, now, MIB, &Limits::default()) {
+                now = hold.until;
+            }
+            controller.reply(&mut path, &reply(now, now + Span::from_millis(5), MIB));
+            now += Span::from_millis(5);
+        }
+        assert!(path.signals()[0].abs_diff(40_000_000) < 1_000_000, "{:?}", path.signals());
     }
 
     #[test]

@@ -191,7 +191,9 @@ impl Link {
             Sink::Text { .. } => false,
         };
         let found = state.pending.iter().find(|(_, pending)| is_it(pending)).map(|(&id, _)| id);
-        let Some(pending) = found.and_then(|id| state.remove(id)) else { return false };
+        let Some(id) = found else { return false };
+        let Some(pending) = state.remove(id) else { return false };
+        state.fence(id, &pending);
         drop(state);
         pending.ask.sink.fail(EngineError::Cancelled, clock::now());
         true
@@ -372,6 +374,7 @@ impl Link {
                 Some(trouble) if state.phase != Phase::Up => trouble.clone(),
                 _ => late,
             };
+            state.fence(id, &pending);
             drop(state);
             pending.ask.sink.fail(error, clock::now());
             state = lock(&self.state);
@@ -542,6 +545,15 @@ impl State {
         let pending = self.pending.remove(&id)?;
         self.deadlines.remove(&(pending.gives_up, id));
         Some(pending)
+    }
+
+    /// Sees to it that a request which was given up cannot overtake what the caller asks after
+    /// this, though the server may be about to do it: a new connection has the server finish with
+    /// the requests of the old one first.
+    fn fence(&mut self, id: u64, given_up: &Pending) {
+        if given_up.ask.header.kind != Kind::Read && !self.unsent.contains(&id) {
+            self.cut();
+        }
     }
 
     /// Ends the socket, which ends the threads that wait on it.

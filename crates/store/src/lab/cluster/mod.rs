@@ -102,6 +102,14 @@ pub enum ClusterError {
     /// The state cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The port that a server was to take is not to be had.
+    #[error("{server} did not start: {why}")]
+    Port {
+        /// Which one.
+        server: String,
+        /// Why.
+        why: String,
+    },
     /// A server did not start.
     #[error("{server} did not start: {why}{}", tail_text(.log))]
     Server {

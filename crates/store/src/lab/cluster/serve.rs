@@ -40,6 +40,8 @@ pub struct ServeOrder {
 pub enum ServeWord {
     /// It listens on this port.
     Ready(u16),
+    /// It cannot listen where it should, for this reason.
+    Taken(String),
     /// It cannot start, for this reason.
     Failed(String),
 }
@@ -64,7 +66,12 @@ pub fn serve(order: &str, out: &mut dyn Write) -> Result<(), ServeError> {
         Ok(())
     });
     if let Err(error) = &ended {
-        say(out, &ServeWord::Failed(error.to_string()));
+        let why = error.to_string();
+        let word = match error {
+            ServeError::Server(ServerError::Listen { .. }) => ServeWord::Taken(why),
+            _ => ServeWord::Failed(why),
+        };
+        say(out, &word);
     }
     ended
 }

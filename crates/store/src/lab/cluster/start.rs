@@ -178,6 +178,9 @@ fn start_all(
                 server.port = Some(port);
                 server.process = ProcessMark::of(children[index].id());
             }
+            Ok(ServeWord::Taken(why)) => {
+                return Err(ClusterError::Port { server: server.name.clone(), why });
+            }
             Ok(ServeWord::Failed(why)) => {
                 let (server, log) = (server.name.clone(), String::new());
                 return Err(ClusterError::Server { server, why, log });

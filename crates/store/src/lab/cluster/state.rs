@@ -63,7 +63,10 @@ pub enum StateError {
     )]
     NotRunning(PathBuf),
     /// It cannot be read or written.
-    #[error("cannot {what} {}: {source}; make room or give rights there, or choose another --dir", path.display())]
+    #[error(
+        "cannot {what} {}: {source}; make room or give rights there, or choose another --dir",
+        path.display()
+    )]
     Io {
         /// What was tried.
         what: &'static str,
