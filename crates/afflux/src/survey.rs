@@ -112,7 +112,8 @@ pub(crate) fn survey(
     let baseline = Setting::none();
     let broken = |error: TargetError| Failure::broken(error);
     let measurement = trial(target, workload, &baseline, plan.seed, plan, watch).map_err(broken)?;
-    let gap = format!("fixed:8,gap={}us", fair_gap_micros(&measurement) * 95 / 100);
+    // Slightly below the fair share, so that it smooths and does not starve; rounded for people.
+    let gap = format!("fixed:8,gap={}ms", (fair_gap_micros(&measurement) * 95 / 100_000).max(1));
     let first = Tried { setting: baseline.label, summary: Summary::of(&measurement) };
     let mut tried = vec![first];
     for text in CANDIDATES.iter().copied().chain([gap.as_str()]) {

@@ -551,7 +551,12 @@ impl State {
     /// this, though the server may be about to do it: a new connection has the server finish with
     /// the requests of the old one first.
     fn fence(&mut self, id: u64, given_up: &Pending) {
-        if given_up.ask.header.kind != Kind::Read && !self.unsent.contains(&id) {
+        let sent = self.phase == Phase::Up && !self.unsent.contains(&id);
+        if sent && given_up.ask.header.kind != Kind::Read {
+            self.phase = Phase::Down;
+            // That the old socket ends is no news, and no trouble with the server.
+            self.generation += 1;
+            self.trouble = None;
             self.cut();
         }
     }
