@@ -122,7 +122,7 @@ pub(crate) struct Compared {
     pub(crate) baseline: f64,
     /// Mean over the setting's runs.
     pub(crate) setting: f64,
-    /// Change in percent of the baseline, with the 95% interval over the pairs.
+    /// Mean change of the pairs in percent, with its 95% interval.
     pub(crate) change_percent: Interval,
 }
 
@@ -134,23 +134,13 @@ impl Compared {
         let mean = |of: fn(&(f64, f64)) -> f64| {
             afflux_core::summary::mean(&values.iter().map(of).collect::<Vec<_>>())
         };
-        let baseline = mean(|pair| pair.0);
-        // Against the mean of all baselines, so that one small baseline does not blow up its pair.
-        let changes: Vec<f64> = values
-            .iter()
-            .map(
-                |(left, right)| {
-                    if baseline == 0.0 { 0.0 } else { (right - left) / baseline * 100.0 }
-                },
-            )
-            .collect();
         Self {
             metric: metric.name,
             unit: metric.unit,
             more_is_better: metric.more_is_better,
-            baseline,
+            baseline: mean(|pair| pair.0),
             setting: mean(|pair| pair.1),
-            change_percent: Interval::of(&changes),
+            change_percent: Interval::of_changes(&values),
         }
     }
 
@@ -225,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_relative_to_the_mean_baseline_and_knows_its_direction() {
+    fn a_change_knows_whether_it_is_for_the_better() {
         let summary = |total_mb_s| Summary { total_mb_s, ..Summary::default() };
         let pairs = [(100.0, 110.0), (120.0, 132.0), (80.0, 88.0)]
             .map(|(left, right)| (summary(left), summary(right)));

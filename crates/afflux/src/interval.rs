@@ -33,6 +33,27 @@ impl Interval {
         Self { mean, low: mean - reach, high: mean + reach }
     }
 
+    /// The mean change from the first to the second of each pair, in percent, with its 95% interval.
+    ///
+    /// Ratios are averaged by their logarithms: twice and half cancel, and no interval reaches below
+    /// -100%. Where a value is zero there is no ratio; then differences count, against the mean of
+    /// the first values.
+    pub(crate) fn of_changes(pairs: &[(f64, f64)]) -> Self {
+        if pairs.iter().all(|&(before, after)| before > 0.0 && after > 0.0) {
+            let logs: Vec<f64> =
+                pairs.iter().map(|(before, after)| (after / before).ln()).collect();
+            let percent = |log: f64| log.exp_m1() * 100.0;
+            let Self { mean, low, high } = Self::of(&logs);
+            return Self { mean: percent(mean), low: percent(low), high: percent(high) };
+        }
+        let before: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
+        let mean = afflux_core::summary::mean(&before);
+        let change = |&(before, after): &(f64, f64)| {
+            if mean == 0.0 { 0.0 } else { (after - before) / mean * 100.0 }
+        };
+        Self::of(&pairs.iter().map(change).collect::<Vec<_>>())
+    }
+
     /// Whether zero lies outside, so that the sign of the mean can be believed.
     pub(crate) fn excludes_zero(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
@@ -56,6 +77,19 @@ mod tests {
         assert!(interval.excludes_zero());
         assert!(!Interval::of(&[-1.0, 1.0]).excludes_zero());
         assert!(!Interval::of(&[5.0]).excludes_zero());
+    }
+
+    #[test]
+    fn changes_are_ratios_and_never_below_minus_100_percent() {
+        let tenth = Interval::of_changes(&[(100.0, 110.0), (20.0, 22.0)]);
+        assert!((tenth.mean - 10.0).abs() < 1e-9 && (tenth.high - 10.0).abs() < 1e-6);
+        let cancelled = Interval::of_changes(&[(1.0, 2.0), (2.0, 1.0)]);
+        assert!(cancelled.mean.abs() < 1e-9 && !cancelled.excludes_zero());
+        let wild = Interval::of_changes(&[(1.0, 0.5), (1.0, 0.01), (1.0, 0.2)]);
+        assert!(wild.low > -100.0 && wild.mean < -50.0, "{wild:?}");
+        let zero = Interval::of_changes(&[(0.0, 1.0), (2.0, 1.0), (1.0, 1.0)]);
+        assert!(zero.mean.abs() < 1e-9);
+        assert_eq!(Interval::of_changes(&[(0.0, 0.0), (0.0, 0.0)]).mean, 0.0);
     }
 
     /// One in twenty intervals may miss the truth, not more and not many fewer.
