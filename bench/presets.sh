@@ -5,7 +5,8 @@ set -euo pipefail
 afflux=$1 page=$2
 presets=$("$afflux" bench --json | grep '"name"' | cut -d'"' -f4)
 lab=$(mktemp -d)
-trap '"$afflux" lab down --dir "$lab" --wipe >/dev/null 2>&1 || true; rm -rf "$lab"' EXIT
+trap '"$afflux" lab down --dir "$lab/${preset:-}" --wipe >/dev/null 2>&1 || true; rm -rf "$lab"' EXIT
+trap 'exit 2' INT TERM
 cat bench/presets-head.md >"$page.part"
 for preset in $presets; do
   # A lab of its own for each preset, so that all find an empty disk.
