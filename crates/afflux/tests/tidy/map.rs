@@ -107,8 +107,15 @@ static REGISTRIES: &[Registry] = &[
         folder: "crates/core/src/policy",
         table: "crates/core/src/policy/mod.rs",
         named: Named::Module,
-        // What runs rule files, which come by their own option; and how all are written.
-        besides: &["by_rules", "parameters"],
+        // What runs rule files, which come by their own option.
+        besides: &["by_rules"],
+    },
+    Registry {
+        folder: "crates/core/src/search",
+        table: "crates/core/src/search/mod.rs",
+        named: Named::Module,
+        // What methods share.
+        besides: &["candidate", "desk", "told"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",
@@ -281,16 +288,16 @@ fn forbidden_acquaintance_is_seen_in_every_section() {
 fn what_no_table_names_is_seen() {
     let head = "crates/core/src/policy/mod.rs";
     let count = |files: &[(&str, &str)]| registries(&Tree::of(files)).len();
-    let good = "mod aimd; mod parameters;\nstatic P: &[E] = &[aimd::ENTRY];";
-    let files = ["aimd", "parameters"].map(|name| format!("crates/core/src/policy/{name}.rs"));
-    let [aimd, parameters] = &files;
-    assert_eq!(count(&[(head, good), (aimd, ""), (parameters, "")]), 0);
+    let good = "mod aimd; mod by_rules;\nstatic P: &[E] = &[aimd::ENTRY];";
+    let files = ["aimd", "by_rules"].map(|name| format!("crates/core/src/policy/{name}.rs"));
+    let [aimd, by_rules] = &files;
+    assert_eq!(count(&[(head, good), (aimd, ""), (by_rules, "")]), 0);
     // A comment is no entry.
-    let lost = "mod aimd; mod parameters; // aimd::ENTRY";
-    assert_eq!(count(&[(head, lost), (aimd, ""), (parameters, "")]), 1);
+    let lost = "mod aimd; mod by_rules; // aimd::ENTRY";
+    assert_eq!(count(&[(head, lost), (aimd, ""), (by_rules, "")]), 1);
     assert_eq!(count(&[(head, good), (aimd, "")]), 1);
     let folder = "crates/core/src/policy/new/mod.rs";
-    assert_eq!(count(&[(head, good), (aimd, ""), (parameters, ""), (folder, "")]), 2);
+    assert_eq!(count(&[(head, good), (aimd, ""), (by_rules, ""), (folder, "")]), 2);
     let table = "crates/core/src/workload/presets.rs";
     let preset = "crates/core/workloads/a.toml";
     assert_eq!(count(&[(table, "include_str!(\"../../workloads/a.toml\")"), (preset, "")]), 0);

@@ -8,11 +8,11 @@ pub mod aimd;
 pub mod by_rules;
 pub mod fixed;
 pub mod gradient;
-mod parameters;
 
-pub use parameters::{Parameter, ParameterError, Parameters};
+pub use crate::parameters::{Parameter, ParameterError, Parameters};
 
 use crate::indicator::Signals;
+use crate::parameters::Named;
 use crate::rules::Gap;
 use crate::units::{Span, Time};
 
@@ -109,7 +109,12 @@ pub fn parse(text: &str) -> Result<Box<dyn Policy>, ParameterError> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let entry = POLICIES.iter().find(|entry| entry.name == name).ok_or_else(|| {
         let known: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
-        ParameterError::UnknownPolicy { name: name.to_owned(), known: known.join(", ") }
+        ParameterError::UnknownName {
+            kind: "policy",
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
     })?;
-    (entry.build)(&Parameters::parse(entry, rest)?)
+    let named = Named { kind: "policy", name: entry.name, parameters: entry.parameters };
+    (entry.build)(&Parameters::parse(named, rest)?)
 }

@@ -1,11 +1,21 @@
-//! Parameters of policies: `8,gap=33ms` and the like, checked against the policy's own table.
+//! Parameters of what is chosen by name: `8,gap=33ms` and the like, checked against its own table.
 
 use std::collections::BTreeMap;
 
-use crate::policy::PolicyEntry;
 use crate::rules::Gap;
 
-/// One parameter of a policy.
+/// What takes parameters: an entry of a registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// What it is one of, as error messages say it: `policy`, `method`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes, in the order in which values may be given without a name.
+    pub parameters: &'static [Parameter],
+}
+
+/// One parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Its name.
@@ -19,46 +29,54 @@ pub struct Parameter {
 /// The parameters that were given, with defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Parameters {
-    policy: &'static str,
+    owner: Named,
     values: BTreeMap<&'static str, String>,
 }
 
-/// A policy or a parameter that cannot be read.
+/// A name or a parameter that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// No policy has this name.
-    #[error("`{name}` is no policy: use one of {known}")]
-    UnknownPolicy {
+    /// Nothing of its kind has this name.
+    #[error("`{name}` is no {kind}: use one of {known}")]
+    UnknownName {
+        /// What it should be one of.
+        kind: &'static str,
         /// What was written.
         name: String,
         /// What is known.
         known: String,
     },
-    /// The policy has no such parameter.
-    #[error("policy {policy} has no parameter `{name}`: {known}")]
+    /// There is no such parameter.
+    #[error("{kind} {owner} has no parameter `{name}`: {known}")]
     UnknownParameter {
-        /// The policy.
-        policy: &'static str,
+        /// What its owner is one of.
+        kind: &'static str,
+        /// The policy, method, ... that has no such parameter.
+        owner: &'static str,
         /// What was written.
         name: String,
         /// What it has.
         known: String,
     },
     /// A parameter that has no default is missing.
-    #[error("policy {policy} needs `{name}`, as in `{policy}:{name}=...`: {about}")]
+    #[error("{kind} {owner} needs `{name}`, as in `{owner}:{name}=...`: {about}")]
     Missing {
-        /// The policy.
-        policy: &'static str,
+        /// What its owner is one of.
+        kind: &'static str,
+        /// Its owner.
+        owner: &'static str,
         /// The parameter.
         name: &'static str,
         /// What it is.
         about: &'static str,
     },
     /// A value is not what the parameter takes.
-    #[error("policy {policy}: `{name}={value}` is not {expected}")]
+    #[error("{kind} {owner}: `{name}={value}` is not {expected}")]
     BadValue {
-        /// The policy.
-        policy: &'static str,
+        /// What its owner is one of.
+        kind: &'static str,
+        /// Its owner.
+        owner: &'static str,
         /// The parameter.
         name: &'static str,
         /// What was written.
@@ -69,39 +87,37 @@ pub enum ParameterError {
 }
 
 impl Parameters {
-    /// Reads `value,name=value,...` for `entry`.
-    pub(super) fn parse(entry: &PolicyEntry, text: &str) -> Result<Self, ParameterError> {
-        let policy = entry.name;
+    /// Reads `value,name=value,...` for `owner`.
+    pub fn parse(owner: Named, text: &str) -> Result<Self, ParameterError> {
         let mut values = BTreeMap::new();
         for (position, item) in text.split(',').filter(|item| !item.is_empty()).enumerate() {
             let (name, value) = match item.split_once('=') {
                 Some((name, value)) => (name, value),
-                None => (entry.parameters.get(position).map_or(item, |p| p.name), item),
+                None => (owner.parameters.get(position).map_or(item, |p| p.name), item),
             };
-            let Some(parameter) = entry.parameters.iter().find(|p| p.name == name) else {
-                let names: Vec<_> = entry.parameters.iter().map(|p| p.name).collect();
+            let Some(parameter) = owner.parameters.iter().find(|p| p.name == name) else {
+                let names: Vec<_> = owner.parameters.iter().map(|p| p.name).collect();
                 let known = match names.is_empty() {
                     true => "it takes none".to_owned(),
                     false => format!("it takes {}", names.join(", ")),
                 };
-                return Err(ParameterError::UnknownParameter {
-                    policy,
-                    name: name.to_owned(),
-                    known,
-                });
+                let (kind, name) = (owner.kind, name.to_owned());
+                let owner = owner.name;
+                return Err(ParameterError::UnknownParameter { kind, owner, name, known });
             };
             values.insert(parameter.name, value.to_owned());
         }
-        for parameter in entry.parameters {
+        for parameter in owner.parameters {
             if !values.contains_key(parameter.name) {
                 if parameter.default.is_empty() {
+                    let (kind, owner) = (owner.kind, owner.name);
                     let (name, about) = (parameter.name, parameter.about);
-                    return Err(ParameterError::Missing { policy, name, about });
+                    return Err(ParameterError::Missing { kind, owner, name, about });
                 }
                 values.insert(parameter.name, parameter.default.to_owned());
             }
         }
-        Ok(Self { policy, values })
+        Ok(Self { owner, values })
     }
 
     /// The value of `name` as a number in `[low, high]`.
@@ -110,6 +126,23 @@ impl Parameters {
         match value.parse::<f64>() {
             Ok(number) if (low..=high).contains(&number) => Ok(number),
             _ => Err(self.bad(name, format!("a number from {low} to {high}"))),
+        }
+    }
+
+    /// The value of `name` as a whole number in `[low, high]`.
+    pub fn count(&self, name: &'static str, low: u64, high: u64) -> Result<u64, ParameterError> {
+        match self.values[name].parse::<u64>() {
+            Ok(count) if (low..=high).contains(&count) => Ok(count),
+            _ => Err(self.bad(name, format!("a whole number from {low} to {high}"))),
+        }
+    }
+
+    /// Whether `name` is `on` or `off`.
+    pub fn switch(&self, name: &'static str) -> Result<bool, ParameterError> {
+        match self.values[name].as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.bad(name, "on or off".to_owned())),
         }
     }
 
@@ -129,6 +162,7 @@ impl Parameters {
 
     fn bad(&self, name: &'static str, expected: String) -> ParameterError {
         let value = self.values[name].clone();
-        ParameterError::BadValue { policy: self.policy, name, value, expected }
+        let (kind, owner) = (self.owner.kind, self.owner.name);
+        ParameterError::BadValue { kind, owner, name, value, expected }
     }
 }

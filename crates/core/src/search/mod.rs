@@ -1,0 +1,249 @@
+//! Search for rule sets and fixed settings: strategies decide what to try, drivers try it.
+//!
+//! Source: ASCAR, section III-F, for what is searched and how trials are judged; the interface is
+//! ours. A [`Strategy`] is asked for [`Trial`]s and told what each of them showed. It starts no
+//! trial, computes no score and keeps no file: that is the driver's part.
+//!
+//! **Resume by replay.** A strategy is a function of its configuration (the text that it was built
+//! from and its [`Setup`]) and of the tells so far, in their order. A driver that keeps a journal
+//! of tells rebuilds the strategy after any end of its process: it builds it anew and tells it
+//! every entry again; [`Strategy::ask`] need not be called in between. Two things are the
+//! driver's: to journal a tell before it tells it, and to tell what a reader of the journal will
+//! read, so that a number that loses its last digit on the way to the file loses it here, too.
+//!
+//! [`METHODS`] is the registry: to add a method, write one file beside this one and add its entry.
+//!
+//! ```
+//! use afflux_core::search::{self, Asked, Outcome, Setup, Told};
+//!
+//! let mut search = search::build("grid:repeats=1", &Setup::new(7)).unwrap();
+//! while let Asked::Trials(trials) = search.ask() {
+//!     for trial in trials {
+//!         // A driver would deploy `trial.candidate` and run the workload with `trial.seed`.
+//!         let score = if trial.candidate.label() == "fixed:4" { 120.0 } else { 100.0 };
+//!         let outcome = Outcome { score, speed_mb_s: score, ..Outcome::default() };
+//!         search.tell(trial.number, Told::Outcome(outcome)).unwrap();
+//!     }
+//! }
+//! assert_eq!(search.best().unwrap().candidate.label(), "fixed:4");
+//! ```
+
+mod candidate;
+mod desk;
+mod grid;
+mod told;
+
+pub use candidate::{Candidate, Digest};
+pub use told::{Outcome, Told};
+
+use crate::parameters::{Named, Parameter, ParameterError, Parameters};
+use crate::rules::{RuleSet, SplitError};
+use crate::units::Span;
+
+/// All methods that can be named.
+pub static METHODS: &[MethodEntry] = &[grid::ENTRY];
+
+/// How a method is named, explained and built.
+#[derive(Debug)]
+pub struct MethodEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// One line for help.
+    pub about: &'static str,
+    /// Its parameters, in the order in which they may be given without a name.
+    pub parameters: &'static [Parameter],
+    /// Builds it.
+    pub build: Build,
+}
+
+/// Builds a strategy from its parameters.
+pub type Build = fn(&Parameters, &Setup) -> Result<Box<dyn Strategy>, ParameterError>;
+
+/// What a search starts from, whatever its method. Part of its identity: keep it with the journal.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Seed of every choice of the strategy, and of the workload's runs.
+    pub seed: u64,
+    /// What trials run on, unless a method says otherwise.
+    pub source: Source,
+    /// What stands before the search: paired methods run it beside each candidate.
+    pub baseline: Candidate,
+    /// Rules to start from, such as those of an earlier search; a method's own start when absent.
+    pub start: Option<RuleSet>,
+    /// The gap at which every path has its fair share of what the target can do, where it is known
+    /// beforehand; methods that need it otherwise measure it, see [`Outcome::fair_gap_ns`].
+    pub fair_gap: Option<Span>,
+}
+
+impl Setup {
+    /// A search on the target, against the unregulated baseline.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            source: Source::Target,
+            baseline: Candidate::setting("none"),
+            start: None,
+            fair_gap: None,
+        }
+    }
+}
+
+/// Where a trial runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The simulated twin of the target.
+    Twin,
+    /// The target itself.
+    Target,
+}
+
+/// One run that a strategy wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Its number in this search, counted from 0; what it showed is told under this number.
+    pub number: u64,
+    /// What is deployed.
+    pub candidate: Candidate,
+    /// The part of the workload's full length that it runs, above 0 and at most 1.
+    pub fidelity: f64,
+    /// What it runs on.
+    pub source: Source,
+    /// Trials of one pair belong side by side, so that drift meets both alike: the driver runs them
+    /// one right after the other, in the order of their numbers. The strategy alternates who is
+    /// first. `None` for a trial that stands alone.
+    pub pair: Option<u64>,
+    /// Seed of the workload's choices. Trials that are to be compared share it.
+    pub seed: u64,
+}
+
+/// What a strategy answers when it is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asked {
+    /// All trials that it waits for, in the order in which they should run; never empty. They are
+    /// independent of each other but for their pairs: those of one batch may run at the same time
+    /// where the source allows it.
+    Trials(Vec<Trial>),
+    /// The search has ended, and why.
+    Finished(End),
+}
+
+/// Why a search ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    /// All that the method had to try was tried.
+    #[error("all was tried")]
+    Complete,
+    /// Too many trials failed.
+    #[error("{failed} trials failed, the last one so: {last}")]
+    Faults {
+        /// How many.
+        failed: u64,
+        /// What the last one said.
+        last: String,
+    },
+    /// No rule of the best set was ever used, so that there is none to split.
+    #[error("no reply met any rule of the best set: give the workload more to do, or more time")]
+    Unused,
+    /// The rule that is to be split holds a single value in some indicator.
+    #[error("the busiest rule is as narrow as rules can be: {0}")]
+    Narrow(#[from] SplitError),
+    /// Scores differ by less than the method tells apart.
+    #[error(
+        "a score of {score} is too coarse in units of {grain}: give the method a smaller grain, \
+         as in grain={proposed}"
+    )]
+    Coarse {
+        /// The first score, as text.
+        score: String,
+        /// The unit in which scores are compared, as text.
+        grain: String,
+        /// A unit that would do, as text.
+        proposed: String,
+    },
+}
+
+/// The best candidate so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Best {
+    /// What it is. A rule set has the hits of the run that was looked at for it.
+    pub candidate: Candidate,
+    /// Its score, the mean over its runs as the method counts it.
+    pub score: f64,
+    /// How many runs that score is made of.
+    pub runs: u32,
+    /// The number of its first trial.
+    pub trial: u64,
+}
+
+/// How far a search has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Progress {
+    /// What it does now, in a few words.
+    pub stage: &'static str,
+    /// Epochs that have ended: within one, the number of rules does not change.
+    pub epoch: u32,
+    /// Rounds of this epoch that have ended.
+    pub round: u32,
+    /// Candidates of this round.
+    pub candidates: u64,
+    /// Those of them that were not tried yet, re-runs left out.
+    pub candidates_left: u64,
+    /// Rules of the candidates of this round; zero when they are not rule sets.
+    pub rules: u64,
+    /// Trials that were told, faults included.
+    pub told: u64,
+}
+
+/// A tell for a trial that was not asked for, or was told before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "trial {number} is not awaited by this search: its journal belongs to another search, \
+     or was written by another version"
+)]
+pub struct NotAwaited {
+    /// The number that was told.
+    pub number: u64,
+}
+
+/// Decides what to try next.
+///
+/// `ask` has no effect that a tell could see: asked twice, a strategy answers the same, and a
+/// replay need not ask at all. Everything moves in `tell`. Both take at most a millisecond.
+pub trait Strategy: Send {
+    /// All trials that it waits for, or that it has finished.
+    fn ask(&mut self) -> Asked;
+
+    /// Takes what the trial of that number showed. Trials of a batch may be told in any order; the
+    /// order is part of what decides, so a replay keeps it.
+    ///
+    /// # Errors
+    /// The trial is not awaited; nothing has changed then.
+    fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited>;
+
+    /// The best candidate so far, if any was measured.
+    fn best(&self) -> Option<Best>;
+
+    /// How far it has come.
+    fn progress(&self) -> Progress;
+}
+
+/// Builds the strategy written as `text`, such as `sharp`, `sharp:m=off,granularity=2`, `grid`.
+///
+/// # Errors
+/// No such method, or a parameter that it does not take.
+///
+/// ```
+/// use afflux_core::search::{Setup, build};
+/// assert!(build("gird", &Setup::new(1)).err().unwrap().to_string().contains("grid"));
+/// ```
+pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterError> {
+    let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+    let entry = METHODS.iter().find(|entry| entry.name == name).ok_or_else(|| {
+        let known: Vec<_> = METHODS.iter().map(|entry| entry.name).collect();
+        let (name, known) = (name.to_owned(), known.join(", "));
+        ParameterError::UnknownName { kind: "method", name, known }
+    })?;
+    let named = Named { kind: "method", name: entry.name, parameters: entry.parameters };
+    (entry.build)(&Parameters::parse(named, rest)?, setup)
+}
