@@ -21,6 +21,8 @@ pub mod indicator;
 pub mod layout;
 pub mod limits;
 pub mod measure;
+mod nearest;
+pub mod objective;
 pub mod path;
 pub mod policy;
 pub mod rng;
