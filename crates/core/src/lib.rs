@@ -22,6 +22,8 @@ pub mod layout;
 pub mod limits;
 pub mod measure;
 pub mod parameters;
+mod nearest;
+pub mod objective;
 pub mod path;
 pub mod policy;
 pub mod rng;

@@ -31,6 +31,8 @@ pub struct Summary {
     pub operations_s: f64,
     /// Median process time of reads and writes.
     pub p50_ms: f64,
+    /// Their 95th percentile.
+    pub p95_ms: f64,
     /// Their 99th percentile.
     pub p99_ms: f64,
     /// Process times by class: median and 99th percentile.
@@ -43,6 +45,12 @@ pub struct Summary {
     pub queue_ms: f64,
     /// Jain's index of the clients' throughputs: 1 when all got the same.
     pub jain: f64,
+    /// Mean throughput of the client that got least.
+    pub least_mb_s: f64,
+    /// Geometric mean of the clients' throughputs; zero when one got nothing.
+    pub geometric_mb_s: f64,
+    /// Their harmonic mean; zero when one got nothing.
+    pub harmonic_mb_s: f64,
     /// Seconds that paths were held, by reason, summed over all paths.
     pub held_secs: [f64; HoldReason::ALL.len()],
     /// Requests that ended without an answer.
@@ -71,6 +79,9 @@ impl Summary {
             within_mb_s: mean(&deviations),
             total_deviation_mb_s: deviation(&totals),
             jain: jain(&means),
+            least_mb_s: means.iter().copied().reduce(f64::min).unwrap_or_default(),
+            geometric_mb_s: geometric(&means),
+            harmonic_mb_s: harmonic(&means),
             ..Self::default()
         };
         let active: f64 = clients.iter().map(|client| client.active_secs).sum();
@@ -101,6 +112,7 @@ impl Summary {
         }
         let quantile = |times: &Latencies, quantile: f64| times.quantile(quantile).as_millis_f64();
         self.p50_ms = quantile(&data, 0.5);
+        self.p95_ms = quantile(&data, 0.95);
         self.p99_ms = quantile(&data, 0.99);
         self.by_class_ms =
             std::array::from_fn(|at| [quantile(&by_class[at], 0.5), quantile(&by_class[at], 0.99)]);
@@ -121,6 +133,18 @@ pub fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     if values.is_empty() { 0.0 } else { (squares / values.len() as f64).sqrt() }
+}
+
+/// The geometric mean of values from zero up; zero of nothing, or when one of them is zero.
+pub fn geometric(values: &[f64]) -> f64 {
+    let logs: Vec<f64> = values.iter().map(|&value| libm::log(value)).collect();
+    if values.is_empty() { 0.0 } else { libm::exp(mean(&logs)) }
+}
+
+/// The harmonic mean of values from zero up; zero of nothing, or when one of them is zero.
+pub fn harmonic(values: &[f64]) -> f64 {
+    let inverses: Vec<f64> = values.iter().map(|value| 1.0 / value).collect();
+    if values.is_empty() { 0.0 } else { 1.0 / mean(&inverses) }
 }
 
 /// Jain's fairness index: `(sum x)^2 / (n * sum x^2)`; 1 of nothing or of zeros.
@@ -151,6 +175,17 @@ mod tests {
         assert!((summary.var_mb_s - 50.0_f64.sqrt()).abs() < 1e-12);
         assert_eq!((summary.jain, summary.total_deviation_mb_s), (1.0, 10.0));
         assert_eq!(summary.burst_mb_s, 80.0);
+        assert_eq!((summary.least_mb_s, summary.harmonic_mb_s), (20.0, 20.0));
         assert_eq!(Summary::of(&Measurement::default()).total_mb_s, 0.0);
+    }
+
+    #[test]
+    fn means_lean_to_the_least_and_know_zero() {
+        let values = [1.0, 4.0, 16.0];
+        assert!((geometric(&values) - 4.0).abs() < 1e-12);
+        assert!((harmonic(&values) - 48.0 / 21.0).abs() < 1e-12);
+        for mean in [geometric, harmonic] {
+            assert_eq!((mean(&[]), mean(&[0.0, 5.0]), mean(&[0.0])), (0.0, 0.0, 0.0));
+        }
     }
 }

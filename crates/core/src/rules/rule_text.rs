@@ -1,9 +1,10 @@
 //! Reading one rule, or one settings line, from its tokens.
 
-use super::lex::{Kind, Problem, Token, nearest};
+use super::lex::{Kind, Problem, Token};
 use super::literal::{self, Refusal};
 use super::{Action, Gap, Hits, Region, Rule, UNBOUNDED};
 use crate::indicator::{ACK_EWMA, COUNT, INDICATORS, Unit};
+use crate::nearest::nearest;
 use crate::units::Span;
 
 /// A walk along the tokens of one line.

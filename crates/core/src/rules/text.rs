@@ -7,10 +7,11 @@ use std::fmt;
 
 use super::RuleSet;
 use super::file::{Place, RuleFile, Section};
-use super::lex::{Kind, Problem, Token, nearest, tokens};
+use super::lex::{Kind, Problem, Token, tokens};
 use super::rule_text::{Cursor, rule, settings};
 use crate::class::{Class, Classes};
 use crate::indicator;
+use crate::nearest::nearest;
 
 /// More errors than this say no more about what is wrong with a file.
 const ERRORS_MAX: usize = 20;
