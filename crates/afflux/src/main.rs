@@ -8,6 +8,7 @@ mod failure;
 mod interval;
 mod printer;
 mod progress;
+mod search;
 mod settings;
 mod survey;
 mod tables;

@@ -13,6 +13,7 @@ use afflux_store::load::EngineTarget;
 use tempfile::TempDir;
 
 use crate::failure::Failure;
+use crate::progress::interruption;
 
 /// The lab that `--on lab` starts when none is running: as `afflux lab up` would.
 const SERVERS: u32 = 4;
@@ -40,6 +41,8 @@ pub(crate) fn temporary_lab(
         .prefix("afflux-lab-")
         .tempdir()
         .map_err(|error| Failure::broken(format!("cannot make a directory for a lab: {error}")))?;
+    // From here on Ctrl-C must not end this process before it has ended the lab.
+    interruption()?;
     let mut options = ClusterOptions::new(dir.path()).map_err(Failure::broken)?;
     options.servers = servers;
     options.device = device.parse().map_err(Failure::input)?;

@@ -171,14 +171,14 @@ fn compare(plain: &mut Plain, client: &mut Client) {
         rates.sort_by(f64::total_cmp);
         rates[rates.len() / 2]
     });
-    println!("plain TCP stream    {plain:7.0} MB/s");
+    println!("result: lab/plain TCP stream | {plain:.0} MB/s");
     for (name, rate) in [("write", write), ("read", read)] {
         let share = rate / plain;
         let met = if share >= TARGET { "met" } else { "NOT met" };
         println!(
-            "lab, mem, {name:5}     {rate:7.0} MB/s  {:3.0} % (target {:.0} %: {met})",
-            share * 100.0,
-            TARGET * 100.0
+            "result: lab/mem, {name} of 1 MiB (target {:.0} % of it) | {rate:.0} MB/s, {:.0} %: {met}",
+            TARGET * 100.0,
+            share * 100.0
         );
     }
 }

@@ -88,8 +88,8 @@ pub(crate) fn run(
         return run_survey(args, out, target.as_mut(), &workload, &plan);
     }
     let runs = if others.is_empty() { 1 } else { 2 * others.len() as u32 * args.pairs };
-    let watch = Watch::new(&[(runs, plan.run_time())])?;
     let mut target = target::open(&args.on, talk)?;
+    let watch = Watch::new(&[(runs, plan.run_time())])?;
     if others.is_empty() {
         let measurement = trial(target.as_mut(), &workload, &baseline, args.seed, &plan, &watch);
         watch.finish();

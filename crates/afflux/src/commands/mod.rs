@@ -4,6 +4,7 @@ mod bench;
 mod lab;
 mod quickstart;
 mod rules;
+mod search;
 
 use clap::{Parser, Subcommand};
 
@@ -26,6 +27,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
+    /// Find rules for a workload on a target, and say what they gain in fresh runs
+    Search(search::SearchArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
 }
@@ -38,6 +41,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Bench(args) => bench::run(args, out, talk),
+            Command::Search(args) => search::run(args, out, talk),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }

@@ -6,3 +6,4 @@ mod bench;
 mod lab;
 mod quickstart;
 mod rules;
+mod search;

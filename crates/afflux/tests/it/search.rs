@@ -1,0 +1,76 @@
+//! `afflux search`, as its users run it, and kill it.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn search(dir: &Path, more: &[&str]) -> Command {
+    let workload = dir.join("small.toml");
+    std::fs::write(&workload, include_str!("small.toml")).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
+    command.arg("search").arg(workload).arg("--out").arg(dir.join("out"));
+    command.args(["--on", "null:2ms", "--length", "1s", "--settle", "10ms", "--pairs", "2"]);
+    command.arg("--json").args(more);
+    command
+}
+
+const GRID: [&str; 4] = ["--method", "grid", "--budget", "16runs"];
+
+fn lines(dir: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(dir.join("out/search.jsonl")).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn it_goes_on_after_being_killed_and_runs_nothing_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    for wait in [300, 1_500, 2_700] {
+        let mut child =
+            search(dir.path(), &GRID).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // A second search on the same directory is told so, while the first one lives.
+        if wait == 2_700 {
+            std::thread::sleep(Duration::from_millis(700));
+            let second = search(dir.path(), &GRID).output().unwrap();
+            let talk = String::from_utf8_lossy(&second.stderr);
+            assert!(second.status.code() == Some(1) && talk.contains("at work"), "{talk}");
+        }
+        std::thread::sleep(Duration::from_millis(wait));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let done = lines(dir.path()).len() - 1;
+    assert!(done >= 2, "{done} runs were kept");
+    let output = search(dir.path(), &GRID).output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{talk}");
+    assert!(talk.contains("going on with the search"), "{talk}");
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["comparisons"].as_array().unwrap().len(), 3);
+    let lines = lines(dir.path());
+    let mut trials: Vec<_> =
+        lines[1..].iter().map(|line| format!("{} {}", line["stage"], line["trial"])).collect();
+    assert_eq!(trials.len(), 16);
+    trials.sort();
+    trials.dedup();
+    assert_eq!(trials.len(), 16, "a trial was run twice");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_runs() {
+    for (more, says) in [
+        (&["--method", "gird"][..], "grid"),
+        (&["--objective", "tp -"], "--objective: column 5"),
+        (&["--objective", "throughput"], "tp"),
+        (&["--budget", "3s"], "confirming runs"),
+        (&["--budget", "soon"], "runs"),
+        (&["--length", "100ms"], "counted by the second"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = search(dir.path(), more).output().unwrap();
+        let talk = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{more:?}: {talk}");
+        assert!(talk.contains(says), "{more:?}: {talk}");
+    }
+}
