@@ -1,6 +1,7 @@
 //! The commands: one file each, and one line in [`Command`].
 
 mod bench;
+mod calibrate;
 mod lab;
 mod quickstart;
 mod rules;
@@ -26,6 +27,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
+    /// Find the shortest run of a workload whose throughput repeats
+    Calibrate(calibrate::CalibrateArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
 }
@@ -38,6 +41,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Bench(args) => bench::run(args, out, talk),
+            Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }
