@@ -59,8 +59,8 @@ Examples:
   afflux calibrate my.toml --on dirs:/mnt/a,/mnt/b --max 120s --stop-early
   afflux calibrate random-read --from 2s --runs 5 --json
 
-A search runs the length that is found hundreds of times. Bursty workloads are judged by the speed of
-their bursts. It runs without traffic control. Exit 1 when no length passes.";
+A search runs the length that is found hundreds of times. Bursty workloads are judged by the
+speed of their bursts. It runs without traffic control. Exit 1 when no length passes.";
 
 /// What it found, for programs. A CV or an end of an interval without bound is null.
 #[derive(Serialize)]
@@ -230,8 +230,8 @@ fn print(
     outcome: Outcome,
 ) -> Result<(), Failure> {
     let (name, measure, limit) = (&workload.name, measure(workload), args.cv);
-    writeln!(out, "{name} on {target}: {} runs of each length until the CV of the", args.runs)?;
-    writeln!(out, "{measure} is under {limit}")?;
+    let runs = args.runs;
+    writeln!(out, "{name} on {target}: {runs} runs of each length until CV < {limit} ({measure})")?;
     writeln!(out, "{}\n", curve_table(calibration.curve()))?;
     match outcome {
         Outcome::Passes(length) => {
@@ -240,8 +240,7 @@ fn print(
             if let Some(cv) = cv.filter(|cv| cv.high > limit) {
                 writeln!(
                     out,
-                    "But {} runs leave a CV of up to {} possible: more --runs say more.",
-                    args.runs,
+                    "But {runs} runs leave a CV of up to {} possible: more --runs say more.",
                     three(cv.high)
                 )?;
             }
