@@ -24,6 +24,8 @@ struct State {
     runs_done: u32,
     done: Duration,
     total: Duration,
+    /// Whether it may be over before all runs are made.
+    at_most: bool,
     run: Option<(Instant, Duration)>,
     last_line: Option<Instant>,
 }
@@ -43,10 +45,32 @@ impl Watch {
         let total = groups.iter().map(|(runs, run_time)| *run_time * *runs).sum::<Duration>();
         let runs = groups.iter().map(|(runs, _)| runs).sum();
         bar.set_length(total.as_millis() as u64);
-        let state =
-            State { runs, runs_done: 0, done: Duration::ZERO, total, run: None, last_line: None };
+        let state = State {
+            runs,
+            runs_done: 0,
+            done: Duration::ZERO,
+            total,
+            at_most: false,
+            run: None,
+            last_line: None,
+        };
         let (state, moved) = (Mutex::new(state), AtomicU64::new(0));
         Ok(Self { bar, state, moved, interrupted: interruption()? })
+    }
+
+    /// As [`Self::new`], for what may be over before all of the runs are made.
+    pub(crate) fn at_most(groups: &[(u32, Duration)]) -> Result<Self, Failure> {
+        let watch = Self::new(groups)?;
+        watch.lock().at_most = true;
+        Ok(watch)
+    }
+
+    /// So many runs that would take `run_time` each are left out.
+    pub(crate) fn skip(&self, runs: u32, run_time: Duration) {
+        let mut state = self.lock();
+        state.runs = state.runs.saturating_sub(runs);
+        state.total = state.total.saturating_sub(run_time * runs);
+        self.bar.set_length(state.total.as_millis() as u64);
     }
 
     /// A run of `setting` begins that will take `run_time`.
@@ -55,8 +79,9 @@ impl Watch {
         state.run = Some((Instant::now(), run_time));
         self.moved.store(0, Ordering::Relaxed);
         let left = state.total.saturating_sub(state.done);
+        let (of, about) = if state.at_most { ("at most ", "at most") } else { ("", "about") };
         let line = format!(
-            "run {} of {}, {setting}, about {} left",
+            "run {} of {of}{}, {setting}, {about} {} left",
             state.runs_done + 1,
             state.runs,
             words(left)

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod class;
 pub mod conserve;
 pub mod device;

@@ -5,6 +5,7 @@ use std::io::Write;
 use afflux_core::class::Class;
 use afflux_core::limits::HoldReason;
 use afflux_core::measure::Measurement;
+use afflux_core::objective::Objective;
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
 use afflux_core::target::Target;
@@ -36,6 +37,10 @@ pub(crate) struct BenchArgs {
     /// Try a dozen settings once each, then compare the fastest and the best of them in pairs
     #[arg(long, conflicts_with_all = ["compare", "policy", "rules", "fan_in"])]
     survey: bool,
+    /// Score the run: a preset or an expression over its numbers, as in "tp - var - 0.2 * p99"
+    #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
+    #[arg(conflicts_with_all = ["compare", "survey"])]
+    objective: Option<Objective>,
     /// Pairs of each comparison
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pairs: u32,
@@ -62,6 +67,7 @@ Examples:
   afflux bench random-read --policy fixed:4       with a window of 4
   afflux bench mix-10-1 --compare fixed:2 --compare shipped:reads-first --pairs 6
   afflux bench checkpoint --survey                what of all there is helps this workload?
+  afflux bench seq-write --objective 'if(cv < 0.2, tp, 0)'       scored; also: steady, alpha-fair
   afflux bench my.toml --on dirs:/mnt/a,/mnt/b --json
 
 Settings are joined by `+`: read=fixed:2+write=fixed:16, shipped:paced+fan-in=8, none+turn=300ms.
@@ -163,8 +169,17 @@ struct Single<'a> {
     target: &'a str,
     setting: &'a str,
     seed: u64,
+    #[serde(flatten)]
+    scored: Option<Scored<'a>>,
     summary: &'a Summary,
     measurement: &'a Measurement,
+}
+
+/// What a run is worth; null, for programs, when the objective has no finite value there.
+#[derive(Serialize)]
+struct Scored<'a> {
+    objective: &'a Objective,
+    score: f64,
 }
 
 fn single(
@@ -176,16 +191,31 @@ fn single(
     measurement: &Measurement,
 ) -> Result<Status, Failure> {
     let summary = &Summary::of(measurement);
+    let scored = args.objective.as_ref().map(|objective| {
+        let score = objective.score_runs(std::slice::from_ref(summary), workload.is_bursty());
+        Scored { objective, score }
+    });
     if args.json {
-        let (workload, setting) = (workload.name.as_str(), setting.label.as_str());
-        let seed = args.seed;
-        let single =
-            Single { afflux_bench: 1, workload, target, setting, seed, summary, measurement };
+        let single = Single {
+            afflux_bench: 1,
+            workload: &workload.name,
+            target,
+            setting: &setting.label,
+            seed: args.seed,
+            scored,
+            summary,
+            measurement,
+        };
         serde_json::to_writer_pretty(&mut *out, &single)?;
         writeln!(out)?;
     } else {
         let title = format!("{} on {target} under {}", workload.name, setting.label);
         print_single(out, &title, summary, measurement)?;
+        if let Some(Scored { objective, score }) = scored {
+            let score =
+                if score.is_finite() { number(score) } else { "none, the worst".to_owned() };
+            writeln!(out, "score: {score}, by {objective}")?;
+        }
     }
     warn_of_faults(out, measurement, args.json)?;
     Ok(if summary.faults == 0 { Status::Done } else { Status::No })

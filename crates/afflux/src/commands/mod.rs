@@ -1,6 +1,7 @@
 //! The commands: one file each, and one line in [`Command`].
 
 mod bench;
+mod calibrate;
 mod lab;
 mod quickstart;
 mod rules;
@@ -29,6 +30,8 @@ enum Command {
     Bench(bench::BenchArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
     Search(search::SearchArgs),
+    /// Find the shortest run of a workload whose throughput repeats
+    Calibrate(calibrate::CalibrateArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
 }
@@ -42,6 +45,7 @@ impl CommandLine {
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
+            Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }

@@ -65,6 +65,26 @@ fn one_run_reports_every_client_and_second() {
 }
 
 #[test]
+fn a_run_is_scored_by_the_objective_that_is_given() {
+    let scored = |objective: &str| {
+        let args = ["bench", "random-read", "--objective", objective, "--json"];
+        json(&[&args[..], &QUICK].concat())
+    };
+    let steady = scored("steady");
+    assert_eq!(steady["objective"], "tp - 1 * var");
+    let number = |found: &Value, name: &str| found["summary"][name].as_f64().unwrap();
+    let expected = number(&steady, "tp_mb_s") - number(&steady, "var_mb_s");
+    assert!((steady["score"].as_f64().unwrap() - expected).abs() < 1e-9);
+    let undefined = scored("-1 / faults");
+    assert_eq!(
+        (&undefined["objective"], &undefined["score"]),
+        (&"-1 / faults".into(), &Value::Null)
+    );
+    let talk = refused(&["bench", "random-read", "--objective", "tp - spred"]);
+    assert!(talk.contains("did you mean `spread`?") && talk.contains("^^^^^"), "{talk}");
+}
+
+#[test]
 fn a_setting_does_what_it_says() {
     // With 10 ms an answer, a window of 1 moves at most 100 requests a second on each of 4 paths.
     let slow =

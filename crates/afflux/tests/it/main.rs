@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod bench;
+mod calibrate;
 mod lab;
 mod quickstart;
 mod rules;

@@ -11,12 +11,11 @@ fn search(dir: &Path, more: &[&str]) -> Command {
     std::fs::write(&workload, include_str!("small.toml")).unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
     command.arg("search").arg(workload).arg("--out").arg(dir.join("out"));
-    command.args(["--on", "null:2ms", "--length", "1s", "--settle", "10ms", "--pairs", "2"]);
-    command.arg("--json").args(more);
+    command.args(["--on", "null:2ms", "--settle", "10ms", "--pairs", "2", "--json"]).args(more);
     command
 }
 
-const GRID: [&str; 4] = ["--method", "grid", "--budget", "16runs"];
+const GRID: [&str; 6] = ["--method", "grid", "--budget", "16runs", "--length", "1s"];
 
 fn lines(dir: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(dir.join("out/search.jsonl")).unwrap();
