@@ -33,11 +33,12 @@ impl Interval {
         Self { mean, low: mean - reach, high: mean + reach }
     }
 
-    /// The mean change from the first to the second of each pair, in percent, with its 95% interval.
+    /// The mean change from the first to the second of each pair, in percent, with its 95%
+    /// interval.
     ///
-    /// Ratios are averaged by their logarithms: twice and half cancel, and no interval reaches below
-    /// -100%. Where a value is zero there is no ratio; then differences count, against the mean of
-    /// the first values.
+    /// Ratios are averaged by their logarithms: twice and half cancel, and no interval reaches
+    /// below -100%. Where a value is zero there is no ratio; then differences count, against the
+    /// mean of the first values.
     pub(crate) fn of_changes(pairs: &[(f64, f64)]) -> Self {
         if pairs.iter().all(|&(before, after)| before > 0.0 && after > 0.0) {
             let logs: Vec<f64> =

@@ -11,9 +11,53 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::failure::Failure;
 use crate::printer::Printer;
 
+/// A line that changes: beside a bar on a terminal, printed now and then elsewhere.
+pub(crate) struct Line {
+    bar: ProgressBar,
+    every: Duration,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Line {
+    /// A bar of `length`; without a terminal, a line each `every` at most.
+    pub(crate) fn new(length: u64, every: Duration) -> Result<Self, Failure> {
+        let bar = ProgressBar::hidden();
+        if Printer::is_watched() {
+            let style = ProgressStyle::with_template("{bar:30} {msg}").map_err(Failure::broken)?;
+            bar.set_style(style);
+            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
+        }
+        bar.set_length(length);
+        Ok(Self { bar, every, last: Mutex::default() })
+    }
+
+    /// Shows `line`.
+    pub(crate) fn say(&self, line: String) {
+        if !self.bar.is_hidden() {
+            self.bar.set_message(line);
+            return;
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= self.every) {
+            *last = Some(Instant::now());
+            let _ = writeln!(anstream::stderr(), "afflux: {line}");
+        }
+    }
+
+    /// Moves the bar.
+    pub(crate) fn at(&self, position: u64) {
+        self.bar.set_position(position);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Watches a number of runs whose lengths are known beforehand.
 pub(crate) struct Watch {
-    bar: ProgressBar,
+    line: Line,
     state: Mutex<State>,
     moved: AtomicU64,
     interrupted: Arc<AtomicBool>,
@@ -27,7 +71,6 @@ struct State {
     /// Whether it may be over before all runs are made.
     at_most: bool,
     run: Option<(Instant, Duration)>,
-    last_line: Option<Instant>,
 }
 
 /// Without a terminal, a line at most so often.
@@ -36,26 +79,13 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 impl Watch {
     /// Watches runs in groups of (how many, how long each). Ctrl-C ends them.
     pub(crate) fn new(groups: &[(u32, Duration)]) -> Result<Self, Failure> {
-        let bar = ProgressBar::hidden();
-        if Printer::is_watched() {
-            let style = ProgressStyle::with_template("{bar:30} {msg}").map_err(Failure::broken)?;
-            bar.set_style(style);
-            bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
-        }
         let total = groups.iter().map(|(runs, run_time)| *run_time * *runs).sum::<Duration>();
         let runs = groups.iter().map(|(runs, _)| runs).sum();
-        bar.set_length(total.as_millis() as u64);
-        let state = State {
-            runs,
-            runs_done: 0,
-            done: Duration::ZERO,
-            total,
-            at_most: false,
-            run: None,
-            last_line: None,
-        };
+        let line = Line::new(total.as_millis() as u64, LINE_EVERY)?;
+        let state =
+            State { runs, runs_done: 0, done: Duration::ZERO, total, at_most: false, run: None };
         let (state, moved) = (Mutex::new(state), AtomicU64::new(0));
-        Ok(Self { bar, state, moved, interrupted: interruption()? })
+        Ok(Self { line, state, moved, interrupted: interruption()? })
     }
 
     /// As [`Self::new`], for what may be over before all of the runs are made.
@@ -70,7 +100,7 @@ impl Watch {
         let mut state = self.lock();
         state.runs = state.runs.saturating_sub(runs);
         state.total = state.total.saturating_sub(run_time * runs);
-        self.bar.set_length(state.total.as_millis() as u64);
+        self.line.bar.set_length(state.total.as_millis() as u64);
     }
 
     /// A run of `setting` begins that will take `run_time`.
@@ -86,14 +116,7 @@ impl Watch {
             state.runs,
             words(left)
         );
-        if self.bar.is_hidden() {
-            if state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
-                state.last_line = Some(Instant::now());
-                let _ = writeln!(anstream::stderr(), "afflux: {line}");
-            }
-        } else {
-            self.bar.set_message(line);
-        }
+        self.line.say(line);
     }
 
     /// The run that began has ended.
@@ -103,12 +126,12 @@ impl Watch {
             state.done += run_time;
             state.runs_done += 1;
         }
-        self.bar.set_position(state.done.as_millis() as u64);
+        self.line.at(state.done.as_millis() as u64);
     }
 
     /// All runs are over, or given up.
     pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.line.finish();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -120,11 +143,11 @@ impl Progress for Watch {
     fn moved(&self, bytes: u64) {
         let before = self.moved.fetch_add(bytes, Ordering::Relaxed);
         // A look at the clock every 16 MiB is often enough for a bar.
-        if before >> 24 != (before + bytes) >> 24 && !self.bar.is_hidden() {
+        if before >> 24 != (before + bytes) >> 24 {
             let state = self.lock();
             if let Some((began, run_time)) = state.run {
                 let done = state.done + began.elapsed().min(run_time);
-                self.bar.set_position(done.as_millis() as u64);
+                self.line.at(done.as_millis() as u64);
             }
         }
     }

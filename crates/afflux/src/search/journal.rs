@@ -1,8 +1,8 @@
 //! The journal of a search: all that it needs to go on after it was killed.
 //!
 //! `search.jsonl` in the search's directory holds a head and then a line for each trial. A strategy
-//! is a function of its configuration and of what it was told, so reading the journal back brings it
-//! to where it was. The last line may be torn by a kill; it is dropped, and its trial is run again.
+//! is a function of its configuration and of what it was told, so reading the journal back brings
+//! it to where it was. The last line may be torn by a kill; it is dropped, and its trial run again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};

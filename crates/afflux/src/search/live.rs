@@ -1,17 +1,14 @@
 //! What people see of a search while it runs.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use afflux_core::search::{Best, Progress as Come};
 use afflux_core::target::Progress;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::failure::Failure;
-use crate::printer::Printer;
-use crate::progress::{interruption, words};
+use crate::progress::{Line, interruption, words};
 use crate::search::budget::Budget;
 use crate::search::journal::Stage;
 use crate::tables::number;
@@ -24,7 +21,7 @@ const PARTS: u64 = 1_000;
 
 /// A bar with the best so far on a terminal, a line now and then elsewhere.
 pub(crate) struct Live {
-    bar: ProgressBar,
+    line: Line,
     interrupted: Arc<AtomicBool>,
     state: Mutex<State>,
 }
@@ -32,21 +29,14 @@ pub(crate) struct Live {
 #[derive(Default)]
 struct State {
     known: Vec<String>,
-    last_line: Option<Instant>,
     began: Option<(Instant, f64)>,
 }
 
 impl Live {
     /// A view of one search. Ctrl-C ends the search after the run that is under way.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let bar = ProgressBar::hidden();
-        if Printer::is_watched() {
-            let style = ProgressStyle::with_template("{bar:30} {msg}").map_err(Failure::broken)?;
-            bar.set_style(style);
-            bar.set_length(PARTS);
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        Ok(Self { bar, interrupted: interruption()?, state: Mutex::default() })
+        let line = Line::new(PARTS, LINE_EVERY)?;
+        Ok(Self { line, interrupted: interruption()?, state: Mutex::default() })
     }
 
     /// Notes a result that later lines repeat.
@@ -94,7 +84,7 @@ impl Live {
 
     /// The search is over, or given up.
     pub(crate) fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.line.finish();
     }
 
     fn show(&self, mut line: String, part: f64) {
@@ -110,13 +100,8 @@ impl Live {
             let left = Duration::from_secs_f64((pace * (1.0 - part)).min(1e9));
             line += &format!(", at most {} left", words(left));
         }
-        if !self.bar.is_hidden() {
-            self.bar.set_position((part * PARTS as f64) as u64);
-            self.bar.set_message(line);
-        } else if state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
-            state.last_line = Some(Instant::now());
-            let _ = writeln!(anstream::stderr(), "afflux: {line}");
-        }
+        self.line.at((part * PARTS as f64) as u64);
+        self.line.say(line);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -1,7 +1,7 @@
 //! The driver of a search: it runs what a strategy asks for, scores it, and keeps the journal.
 //!
-//! A search has three stages. The grid of fixed settings comes first, as the honest competitor; then
-//! the method; then fresh runs of the baseline, the best fixed setting and what was found, in
+//! A search has three stages. The grid of fixed settings comes first, as the honest competitor;
+//! then the method; then fresh runs of the baseline, the best fixed setting and what was found, in
 //! rotating order and with seeds of their own, which alone say what was gained.
 
 pub(crate) mod budget;
@@ -138,7 +138,7 @@ impl Driver<'_> {
         let began = Instant::now();
         let told = match self.measure(&setting, length, trial.seed)? {
             Ok(measurement) => {
-                let score = self.objective.score(&Summary::of(&measurement));
+                let score = self.score(&Summary::of(&measurement));
                 Told::Outcome(Outcome::of(score, &measurement))
             }
             Err(why) => Told::Fault(why),
@@ -150,6 +150,10 @@ impl Driver<'_> {
         let told = entry.told.clone();
         self.journal.add(entry)?;
         Ok(told)
+    }
+
+    fn score(&self, summary: &Summary) -> f64 {
+        self.objective.score_runs(std::slice::from_ref(summary), self.workload.is_bursty())
     }
 
     /// One run. What the target meets in it is the trial's; what makes all runs pointless is ours.
@@ -221,7 +225,7 @@ impl Driver<'_> {
             Failure::broken(format!("a confirming run failed: {why}; the same command tries again"))
         })?;
         let summary = Summary::of(&measurement);
-        let score = self.objective.score(&summary);
+        let score = self.score(&summary);
         let entry = Entry {
             stage: Stage::Confirm,
             trial,
