@@ -137,6 +137,16 @@ impl Parameters {
         }
     }
 
+    /// The value of `name`, which is one of `choices`.
+    pub fn choice(
+        &self,
+        name: &'static str,
+        choices: &[&'static str],
+    ) -> Result<&'static str, ParameterError> {
+        let found = choices.iter().find(|choice| **choice == self.values[name]);
+        found.copied().ok_or_else(|| self.bad(name, format!("one of {}", choices.join(", "))))
+    }
+
     /// Whether `name` is `on` or `off`.
     pub fn switch(&self, name: &'static str) -> Result<bool, ParameterError> {
         match self.values[name].as_str() {

@@ -114,8 +114,8 @@ static REGISTRIES: &[Registry] = &[
         folder: "crates/core/src/search",
         table: "crates/core/src/search/mod.rs",
         named: Named::Module,
-        // What methods share.
-        besides: &["candidate", "desk", "told"],
+        // What methods and their tests share.
+        besides: &["candidate", "desk", "testing", "told"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",

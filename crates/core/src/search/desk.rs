@@ -3,21 +3,75 @@
 
 use std::collections::BTreeMap;
 
-use super::{Asked, Best, Candidate, End, NotAwaited, Setup, Source, Told, Trial};
-use crate::search::Outcome;
+use super::{Asked, Best, Candidate, End, NotAwaited, Outcome, Setup, Source, Told, Trial};
+use crate::parameters::{Parameter, ParameterError, Parameters};
 
-/// Failures that a search survives unless it is told otherwise; the original gives up at the next.
-pub(super) const FAULTS: &str = "10";
+/// How many failed trials a search bears; the original gives up at the eleventh.
+pub(super) const FAULTS: Parameter =
+    Parameter { name: "faults", default: "10", about: "failed trials that the search bears" };
+
+/// Whether every run of a candidate is one of a pair.
+pub(super) const PAIRED: Parameter = Parameter {
+    name: "paired",
+    default: "off",
+    about: "run the baseline beside each candidate and score the difference, on or off",
+};
 
 /// Trials that a strategy waits for, each with what the strategy wants to remember about it.
+///
+/// A desk may be set to run every candidate beside the baseline. Then a run is a pair of trials,
+/// and its score is what the candidate has over the baseline of its own pair, added to the score
+/// of the search's first baseline: drift of the target goes out, and scores keep their size.
 #[derive(Debug)]
 pub(super) struct Desk<T> {
     seed: u64,
     source: Source,
+    baseline: Option<Candidate>,
+    /// The score of the first baseline.
+    reference: Option<f64>,
     next: u64,
-    awaited: BTreeMap<u64, (Trial, T)>,
+    next_pair: u64,
+    awaited: BTreeMap<u64, (Trial, Role<T>)>,
+    /// The trials that were told of pairs whose other trial is still awaited.
+    halves: BTreeMap<u64, Half<T>>,
     told: u64,
     faults: Faults,
+}
+
+/// What a trial is for.
+#[derive(Debug)]
+enum Role<T> {
+    Candidate(T),
+    Baseline,
+}
+
+/// A trial that was told.
+#[derive(Debug)]
+struct Half<T> {
+    number: u64,
+    role: Role<T>,
+    shown: Result<Outcome, String>,
+}
+
+impl<T> Half<T> {
+    /// The run that it is by itself; none for a baseline.
+    fn alone(self) -> Option<Run<T>> {
+        match self.role {
+            Role::Candidate(tag) => Some(Run { number: self.number, tag, shown: self.shown }),
+            Role::Baseline => None,
+        }
+    }
+}
+
+/// A run that was told, or both trials of a pair.
+#[derive(Debug)]
+pub(super) struct Run<T> {
+    /// The candidate's trial.
+    pub(super) number: u64,
+    /// What was to be remembered.
+    pub(super) tag: T,
+    /// What it showed, or why it failed.
+    pub(super) shown: Result<Outcome, String>,
 }
 
 /// Failed trials of a whole search.
@@ -29,16 +83,31 @@ struct Faults {
 }
 
 impl<T> Desk<T> {
+    /// A desk as the parameters [`FAULTS`] and [`PAIRED`] want it.
+    pub(super) fn open(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
+        let faults = parameters.count(FAULTS.name, 0, 1_000_000)?;
+        Ok(Self::new(setup, faults, parameters.switch(PAIRED.name)?))
+    }
+
     /// A desk with nothing on it, which bears `most_faults` failed trials.
-    pub(super) fn new(setup: &Setup, most_faults: u64) -> Self {
+    pub(super) fn new(setup: &Setup, most_faults: u64, paired: bool) -> Self {
         Self {
             seed: setup.seed,
             source: setup.source,
+            baseline: paired.then(|| setup.baseline.clone()),
+            reference: None,
             next: 0,
+            next_pair: 0,
             awaited: BTreeMap::new(),
+            halves: BTreeMap::new(),
             told: 0,
             faults: Faults { failed: 0, most: most_faults, last: String::new() },
         }
+    }
+
+    /// Numbers its trials on from those of another desk, which was told all of its own.
+    pub(super) fn follow(&mut self, trials: u64) {
+        (self.next, self.told) = (trials, trials);
     }
 
     /// Asks for one run of `candidate`.
@@ -46,27 +115,75 @@ impl<T> Desk<T> {
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
     /// seed, so that a difference between them is not one between workloads.
     pub(super) fn post(&mut self, candidate: &Candidate, run: u32, fidelity: f64, tag: T) {
-        let (number, candidate, pair) = (self.next, candidate.clone(), None);
-        self.next += 1;
-        let (source, seed) = (self.source, self.seed.wrapping_add(u64::from(run)));
-        self.awaited
-            .insert(number, (Trial { number, candidate, fidelity, source, pair, seed }, tag));
+        let trial = Trial {
+            number: self.next,
+            candidate: candidate.clone(),
+            fidelity,
+            source: self.source,
+            pair: None,
+            seed: self.seed.wrapping_add(u64::from(run)),
+        };
+        let Some(baseline) = self.baseline.clone() else {
+            return self.put(trial, Role::Candidate(tag));
+        };
+        let pair = self.next_pair;
+        self.next_pair += 1;
+        let candidate = Trial { pair: Some(pair), ..trial };
+        let baseline = Trial { candidate: baseline, ..candidate.clone() };
+        // Who goes first changes from pair to pair, so that it gives no advantage.
+        let mut both = [(baseline, Role::Baseline), (candidate, Role::Candidate(tag))];
+        if pair % 2 == 1 {
+            both.swap(0, 1);
+        }
+        both.into_iter().for_each(|(trial, role)| self.put(trial, role));
     }
 
-    /// Takes a trial that was told off the desk, and what it showed or why it failed.
-    pub(super) fn take(
-        &mut self,
-        number: u64,
-        told: Told,
-    ) -> Result<(Trial, T, Result<Outcome, String>), NotAwaited> {
-        let (trial, tag) = self.awaited.remove(&number).ok_or(NotAwaited { number })?;
+    fn put(&mut self, mut trial: Trial, role: Role<T>) {
+        trial.number = self.next;
+        self.awaited.insert(self.next, (trial, role));
+        self.next += 1;
+    }
+
+    /// Takes a trial that was told off the desk. The run that it belongs to is done, unless it is
+    /// one of a pair whose other trial is still awaited.
+    pub(super) fn take(&mut self, number: u64, told: Told) -> Result<Option<Run<T>>, NotAwaited> {
+        let (trial, role) = self.awaited.remove(&number).ok_or(NotAwaited { number })?;
         self.told += 1;
         let shown = told.outcome();
         if let Err(why) = &shown {
             self.faults.failed += 1;
             self.faults.last.clone_from(why);
         }
-        Ok((trial, tag, shown))
+        let told = Half { number, role, shown };
+        let Some(pair) = trial.pair else {
+            return Ok(told.alone());
+        };
+        let Some(other) = self.halves.remove(&pair) else {
+            self.halves.insert(pair, told);
+            return Ok(None);
+        };
+        Ok(self.judge(told, other))
+    }
+
+    /// The run that two trials of a pair make.
+    fn judge(&mut self, one: Half<T>, other: Half<T>) -> Option<Run<T>> {
+        let (candidate, baseline) = match one.role {
+            Role::Candidate(_) => (one, other),
+            Role::Baseline => (other, one),
+        };
+        let mut run = candidate.alone()?;
+        let baseline = match baseline.shown {
+            Ok(outcome) => outcome.score,
+            Err(why) => {
+                run.shown = Err(format!("its baseline failed: {why}"));
+                return Some(run);
+            }
+        };
+        let reference = *self.reference.get_or_insert(baseline);
+        if let Ok(outcome) = &mut run.shown {
+            outcome.score += reference - baseline;
+        }
+        Some(run)
     }
 
     /// How many trials were told.

@@ -8,11 +8,14 @@
 //! and as a fraction of the fair share of a path, as it was told or as the best window showed it.
 //! Not from the papers.
 
-use super::desk::{Desk, FAULTS, Standing, ranking};
+use super::desk::{Desk, FAULTS, PAIRED, Run, Standing, ranking};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
 };
 use crate::parameters::Parameter;
+use crate::policy::{Policy, fixed::Fixed};
+use crate::rules::{Action, Gap};
+use crate::search::sharp::ADD;
 use crate::units::Span;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
@@ -22,16 +25,16 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         Parameter { name: "gaps", default: "on", about: "try gaps as well, on or off" },
         Parameter { name: "top", default: "3", about: "how many of the best run again, 1 to 30" },
         Parameter { name: "repeats", default: "3", about: "runs of each of those, 1 to 100" },
-        Parameter { name: "faults", default: FAULTS, about: "failed trials that it bears" },
+        PAIRED,
+        FAULTS,
     ],
     build: |parameters, setup| {
         let options = Options {
             gaps: parameters.switch("gaps")?,
             top: parameters.count("top", 1, 30)? as usize,
             repeats: parameters.count("repeats", 1, 100)? as u32,
-            faults: parameters.count("faults", 0, 1_000_000)?,
         };
-        Ok(Box::new(Grid::new(options, setup)))
+        Ok(Box::new(Grid::new(options, Desk::open(parameters, setup)?, setup)))
     },
 };
 
@@ -52,7 +55,6 @@ struct Options {
     gaps: bool,
     top: usize,
     repeats: u32,
-    faults: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,12 +64,15 @@ enum Stage {
     Repeats,
 }
 
-struct Grid {
+/// The grid under way.
+pub(super) struct Grid {
     options: Options,
     stage: Stage,
     round: u32,
     desk: Desk<usize>,
     standings: Vec<Standing>,
+    /// What each of them is.
+    settings: Vec<Fixed>,
     /// Candidates from here on belong to the present round.
     round_start: usize,
     fair_gap: Option<Span>,
@@ -77,26 +82,73 @@ struct Grid {
 }
 
 impl Grid {
-    fn new(options: Options, setup: &Setup) -> Self {
-        let faults = options.faults;
+    fn new(options: Options, desk: Desk<usize>, setup: &Setup) -> Self {
         let mut grid = Self {
             options,
             stage: Stage::Windows,
             round: 0,
-            desk: Desk::new(setup, faults),
+            desk,
             standings: Vec::new(),
+            settings: Vec::new(),
             round_start: 0,
             fair_gap: setup.fair_gap,
             // A share that was told beforehand stands, whatever is measured.
             fair_gap_score: if setup.fair_gap.is_some() { f64::INFINITY } else { f64::MIN },
             end: None,
         };
-        WINDOWS.iter().for_each(|window| grid.add(&format!("fixed:{window}")));
+        WINDOWS.iter().for_each(|&window| grid.add(window, Gap::NONE));
         grid
     }
 
-    fn add(&mut self, setting: &str) {
-        let standing = Standing::new(Candidate::setting(setting));
+    /// The whole grid, with all defaults.
+    pub(super) fn of_all(desk: Desk<usize>, setup: &Setup) -> Self {
+        Self::new(Options { gaps: true, top: 3, repeats: 3 }, desk, setup)
+    }
+
+    /// Why it has ended, if it has.
+    pub(super) fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// How many trials it was told.
+    pub(super) fn told(&self) -> u64 {
+        self.desk.told()
+    }
+
+    /// An action like `like` whose window settles at that of the best fixed setting, with its gap.
+    ///
+    /// The window becomes `m * window + b` on and on, which ends at `b / (1 - m)`. The factor stays
+    /// within the range of a search, and the goal is half a request above the window, since one
+    /// that is approached from below would else be rounded down for ever. An action without a
+    /// factor cannot settle anywhere; it takes the gap alone.
+    pub(super) fn settling(&self, like: Action) -> Option<Action> {
+        let fixed = self.settings[*ranking(&self.standings).first()?];
+        let goal = fixed.window + 0.5;
+        // The least factor for which the addend stays within its limit, in hundredths.
+        let steepest = libm::ceil(100.0 * (1.0 - ADD.high as f64 / 100.0 / goal));
+        let factor = steepest.clamp(50.0, 99.0) / 100.0;
+        let add = libm::round(goal * (1.0 - factor) * 100.0) / 100.0;
+        let share = self.fair_gap.map_or(0.0, |gap| gap.as_nanos() as f64);
+        let gap = match (like.gap, fixed.gap) {
+            (Gap::Time(_), Gap::OfAck(part)) => {
+                Gap::Time(Span::from_micros((share * part / 1e3) as u64))
+            }
+            (Gap::OfAck(_), Gap::Time(span)) if share > 0.0 => {
+                Gap::OfAck(libm::round(span.as_nanos() as f64 / share * 100.0) / 100.0)
+            }
+            (Gap::OfAck(_), Gap::Time(_)) => Gap::OfAck(0.0),
+            (_, gap) => gap,
+        };
+        Some(match like.multiply {
+            Some(_) => Action { multiply: Some(factor), add, gap },
+            None => Action { gap, ..like },
+        })
+    }
+
+    fn add(&mut self, window: u32, gap: Gap) {
+        let fixed = Fixed { window: f64::from(window), gap };
+        self.settings.push(fixed);
+        let standing = Standing::new(Candidate::setting(&fixed.name()));
         self.desk.post(&standing.candidate, 0, 1.0, self.standings.len());
         self.standings.push(standing);
     }
@@ -121,14 +173,13 @@ impl Grid {
 
     fn add_gaps(&mut self) {
         for window in WINDOWS_WITH_GAPS {
-            for fraction in OF_ACK {
-                self.add(&format!("fixed:{window},gap={fraction}ack"));
-            }
+            OF_ACK.iter().for_each(|&part| self.add(window, Gap::OfAck(part)));
             // In whole microseconds, since finer is mere noise.
-            let micros = |gap: Span| gap.as_nanos() / 1_000;
-            let parts = OF_FAIR_SHARE.map(|part| self.fair_gap.map(|gap| gap.mul_f64(part)));
-            for gap in parts.into_iter().flatten().map(micros).filter(|&gap| gap > 0) {
-                self.add(&format!("fixed:{window},gap={gap}us"));
+            let shares = OF_FAIR_SHARE.map(|part| self.fair_gap.map(|gap| gap.mul_f64(part)));
+            for micros in shares.iter().flatten().map(|gap| gap.as_nanos() / 1_000) {
+                if micros > 0 {
+                    self.add(window, Gap::Time(Span::from_micros(micros)));
+                }
             }
         }
     }
@@ -158,11 +209,13 @@ impl Strategy for Grid {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let (trial, index, shown) = self.desk.take(trial, told)?;
+        let Some(Run { number, tag: index, shown }) = self.desk.take(trial, told)? else {
+            return Ok(());
+        };
         let standing = &mut self.standings[index];
         match shown {
             Ok(outcome) => {
-                standing.take(trial.number, outcome.score);
+                standing.take(number, outcome.score);
                 if let Some(gap) = outcome.fair_gap_ns
                     && self.stage == Stage::Windows
                     && outcome.score > self.fair_gap_score

@@ -31,6 +31,9 @@
 mod candidate;
 mod desk;
 mod grid;
+mod sharp;
+#[cfg(test)]
+mod testing;
 mod told;
 
 pub use candidate::{Candidate, Digest};
@@ -41,7 +44,7 @@ use crate::rules::{RuleSet, SplitError};
 use crate::units::Span;
 
 /// All methods that can be named.
-pub static METHODS: &[MethodEntry] = &[grid::ENTRY];
+pub static METHODS: &[MethodEntry] = &[sharp::ENTRY, grid::ENTRY];
 
 /// How a method is named, explained and built.
 #[derive(Debug)]
