@@ -28,8 +28,8 @@ pub(crate) struct SearchArgs {
     /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
-    /// How to search, with its parameters, as in grid:repeats=3
-    #[arg(long, default_value = "grid")]
+    /// How to search, with its parameters, as in sharp:m=off
+    #[arg(long, default_value = "sharp")]
     method: String,
     /// What is to be large: an expression over tp, var, p99, ..., or a preset such as steady
     #[arg(long, default_value = "tp")]
@@ -64,11 +64,12 @@ const EXAMPLES: &str = "\
 Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
-  afflux search my.toml --on dirs:/mnt/a,/mnt/b --method random --budget 100runs --out try
+  afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
 
-Every search measures a grid of fixed windows and gaps first, and what it finds must beat the best of
-them in fresh runs. It may be killed at any time: the same command goes on where it was. The directory
-keeps search.jsonl (every trial) and found.rules (the rules, with where they come from).";
+Every search measures a grid of fixed windows and gaps first, and what it finds must beat
+the best of them in fresh runs. It may be killed at any time: the same command goes on
+where it was. The directory keeps search.jsonl (every trial) and found.rules (the rules,
+with where they come from).";
 
 /// Runs the command.
 pub(crate) fn run(

@@ -169,3 +169,13 @@ fn input_that_is_not_there_or_no_text_is_wrong_input() {
         afflux(&["split", "--out", "/nowhere/at.all", "--rule", "1", "-"], TWO);
     assert!(status == 1 && talk.contains("cannot write /nowhere/at.all"), "{talk}");
 }
+
+#[test]
+fn the_example_in_the_readme_can_be_used() {
+    let readme = include_str!("../../../../README.md");
+    let from = readme.find("afflux rules 1\n").expect("README.md shows a rule file");
+    let example = readme[from..].split("```").next().unwrap();
+    let Ran(status, out, talk) = afflux(&["check", "-"], example);
+    assert_eq!((status, out.as_str()), (0, ""), "{talk}");
+    assert!(talk.contains("errors 0, warnings 0"), "{talk}");
+}
