@@ -75,6 +75,10 @@ impl Target for TemporaryLab {
         self.engines.prepare(workload)
     }
 
+    fn clear(&mut self, workload: &Workload) -> Result<(), TargetError> {
+        self.engines.clear(workload)
+    }
+
     fn deploy(&mut self, setting: &Setting) -> Result<(), TargetError> {
         self.engines.deploy(setting)
     }

@@ -39,6 +39,12 @@ pub trait Target {
 
     /// Runs the workload that was prepared and measures it.
     fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError>;
+
+    /// Removes the workload's files, which otherwise stay for the next run. A target that keeps
+    /// none does nothing.
+    fn clear(&mut self, _workload: &Workload) -> Result<(), TargetError> {
+        Ok(())
+    }
 }
 
 /// How long and from which seed a trial runs.

@@ -34,10 +34,29 @@ const AT_ONCE: usize = 8;
 impl FileSet {
     /// Brings the files into the state in which the workload starts: those that it finds exist at
     /// full size, and no others of its names do.
+    ///
+    /// When that fails, as on a target that is too small, all files of its names are removed.
     pub(crate) fn prepare(
         engine: Arc<dyn Engine>,
         workload: &Workload,
     ) -> Result<Self, EngineError> {
+        let prepared = Self::bring_about(Arc::clone(&engine), workload);
+        if prepared.is_err() {
+            // The first error is the one to tell.
+            let _ = Self::remove(engine, workload);
+        }
+        prepared
+    }
+
+    /// Removes all files of the workload's names.
+    pub(crate) fn remove(engine: Arc<dyn Engine>, workload: &Workload) -> Result<(), EngineError> {
+        let mut client = Client::new(engine, &Setting::none(), Identity::ALONE);
+        let records = list(&mut client, &format!("{}/", workload.name))?;
+        let removals = records.iter().map(|record| Operation::remove(&record.name));
+        run_all(&mut client, removals.collect()).map(drop)
+    }
+
+    fn bring_about(engine: Arc<dyn Engine>, workload: &Workload) -> Result<Self, EngineError> {
         let servers = engine.servers();
         let mut files = Self { workload: workload.clone(), servers, records: BTreeMap::new() };
         let mut client = Client::new(engine, &Setting::none(), Identity::ALONE)
@@ -137,25 +156,29 @@ fn list(client: &mut Client, prefix: &str) -> Result<Vec<FileRecord>, EngineErro
     }
 }
 
-/// Runs all operations, a few at the same time; gives the records that came of them.
+/// Runs all operations, a few at the same time; gives the records that came of them. After an error
+/// no more are begun, but those under way are waited for, so that none acts later.
 fn run_all(
     client: &mut Client,
     operations: Vec<Operation>,
 ) -> Result<Vec<FileRecord>, EngineError> {
     let (mut records, mut left) = (Vec::new(), operations.into_iter().enumerate());
-    let mut under_way = 0;
+    let (mut under_way, mut failure) = (0, None);
     loop {
-        while under_way < AT_ONCE {
+        while under_way < AT_ONCE && failure.is_none() {
             let Some((id, operation)) = left.next() else { break };
             client.submit(clock::now(), id as u64, operation);
             under_way += 1;
         }
         if under_way == 0 {
-            return Ok(records);
+            return failure.map_or(Ok(records), Err);
         }
         for done in client.wait(Time::NEVER, None) {
             under_way -= 1;
-            records.extend(done.outcome?.record);
+            match done.outcome {
+                Ok(outcome) => records.extend(outcome.record),
+                Err(error) => failure = failure.or(Some(error)),
+            }
         }
     }
 }

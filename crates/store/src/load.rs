@@ -76,6 +76,13 @@ impl Target for EngineTarget {
         Ok(())
     }
 
+    fn clear(&mut self, workload: &Workload) -> Result<(), TargetError> {
+        self.connect_clients(1)?;
+        self.prepared = None;
+        FileSet::remove(Arc::clone(&self.engines[0]), workload)
+            .map_err(|error| self.failed("removing files", error))
+    }
+
     fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError> {
         let Some((workload, files)) = &self.prepared else {
             return Err(self.failed("running", "no workload was prepared"));

@@ -243,6 +243,8 @@ fn a_target_measures_and_every_run_starts_from_the_same_files() {
             assert!(Class::ALL.iter().all(|class| client.process_time[class.index()].count() > 0));
         }
     }
+    target.clear(&workload).unwrap();
+    assert_eq!(observer.finish(Operation::list("", "", 100)).unwrap().listing, []);
     assert_eq!(listings[0].len(), 9);
     assert!(listings[0].iter().all(|(_, size)| *size == 64 << 10));
     assert!(listings.iter().all(|listing| *listing == listings[0]));

@@ -168,3 +168,30 @@ fn what_is_wrong_is_said_with_place_and_remedy() {
         assert!(talk.contains(says), "{args:?}: {talk}");
     }
 }
+
+/// Ends the lab in a directory when the test does, however it does.
+struct Lab(String);
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = afflux(&["lab", "down", "--wipe", "--dir", &self.0]).output();
+    }
+}
+
+#[test]
+fn a_lab_that_is_too_small_is_left_as_it_was() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("lab").display().to_string();
+    let up = ["lab", "up", "--servers", "2", "--device", "file", "--capacity", "700KiB", "--dir"];
+    afflux(&[&up[..], &[&dir]].concat()).assert().success();
+    let lab = Lab(dir.clone());
+    let on = format!("lab:{dir}");
+    let output = afflux(&["bench", &small(root.path()), "--on", &on]).output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(talk.contains("no space left") && talk.contains("--capacity"), "{talk}");
+    let status = json(&["lab", "status", "--json", "--dir", &lab.0]);
+    for server in status["servers"].as_array().unwrap().iter().take(2) {
+        assert_eq!(server["report"]["stored_bytes"], 0, "{status}");
+    }
+}
