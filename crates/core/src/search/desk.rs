@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Asked, Best, Candidate, End, NotAwaited, Outcome, Setup, Source, Told, Trial};
 use crate::parameters::{Parameter, ParameterError, Parameters};
+use crate::rules::RuleSet;
 
 /// How many failed trials a search bears; the original gives up at the eleventh.
 pub(super) const FAULTS: Parameter =
@@ -48,7 +49,7 @@ enum Role<T> {
 /// A trial that was told.
 #[derive(Debug)]
 struct Half<T> {
-    number: u64,
+    trial: Trial,
     role: Role<T>,
     shown: Result<Outcome, String>,
 }
@@ -56,8 +57,9 @@ struct Half<T> {
 impl<T> Half<T> {
     /// The run that it is by itself; none for a baseline.
     fn alone(self) -> Option<Run<T>> {
+        let Trial { number, candidate, .. } = self.trial;
         match self.role {
-            Role::Candidate(tag) => Some(Run { number: self.number, tag, shown: self.shown }),
+            Role::Candidate(tag) => Some(Run { number, candidate, tag, shown: self.shown }),
             Role::Baseline => None,
         }
     }
@@ -68,6 +70,8 @@ impl<T> Half<T> {
 pub(super) struct Run<T> {
     /// The candidate's trial.
     pub(super) number: u64,
+    /// The candidate.
+    pub(super) candidate: Candidate,
     /// What was to be remembered.
     pub(super) tag: T,
     /// What it showed, or why it failed.
@@ -75,7 +79,7 @@ pub(super) struct Run<T> {
 }
 
 /// Failed trials of a whole search.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Faults {
     failed: u64,
     most: u64,
@@ -105,9 +109,11 @@ impl<T> Desk<T> {
         }
     }
 
-    /// Numbers its trials on from those of another desk, which was told all of its own.
-    pub(super) fn follow(&mut self, trials: u64) {
-        (self.next, self.told) = (trials, trials);
+    /// Goes on from another desk, all of whose trials were told: its numbers, its pairs, its faults
+    /// and the baseline that its scores refer to.
+    pub(super) fn follow<U>(&mut self, other: &Desk<U>) {
+        (self.next, self.next_pair, self.told) = (other.next, other.next_pair, other.told);
+        (self.reference, self.faults) = (other.reference, other.faults.clone());
     }
 
     /// Asks for one run of `candidate`.
@@ -154,8 +160,9 @@ impl<T> Desk<T> {
             self.faults.failed += 1;
             self.faults.last.clone_from(why);
         }
-        let told = Half { number, role, shown };
-        let Some(pair) = trial.pair else {
+        let pair = trial.pair;
+        let told = Half { trial, role, shown };
+        let Some(pair) = pair else {
             return Ok(told.alone());
         };
         let Some(other) = self.halves.remove(&pair) else {
@@ -261,4 +268,62 @@ pub(super) fn ranking(standings: &[Standing]) -> Vec<usize> {
         .collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     ranked.into_iter().map(|(index, _)| index).collect()
+}
+
+/// The best so far against one challenger at a time, for methods that try one thing after another.
+///
+/// The first run of a challenger is compared with the champion's mean. While its own mean is
+/// better, it runs again; with all its runs, and still better, it is the champion. So what wins by
+/// one lucky run does not stay, and what loses costs no more than one run.
+#[derive(Debug)]
+pub(super) struct Duel {
+    champion: Option<Standing>,
+    challenger: Option<Standing>,
+    repeats: u32,
+}
+
+impl Duel {
+    /// No champion yet; one needs `repeats` runs.
+    pub(super) fn new(repeats: u32) -> Self {
+        Self { champion: None, challenger: None, repeats }
+    }
+
+    /// Sends a challenger; the last one must be done with.
+    pub(super) fn challenge(&mut self, candidate: Candidate) {
+        self.challenger = Some(Standing::new(candidate));
+    }
+
+    /// Takes what a run of the challenger showed. The run of it that is due next, if one is: its
+    /// number among the challenger's runs.
+    pub(super) fn take(&mut self, run: u64, shown: &Result<Outcome, String>) -> Option<u32> {
+        let challenger = self.challenger.as_mut()?;
+        match shown {
+            Ok(outcome) => challenger.take(run, outcome.score),
+            Err(_) => challenger.failed += 1,
+        }
+        let mean = challenger.mean();
+        let best = self.champion.as_ref().and_then(Standing::mean);
+        let ahead = mean.is_some_and(|mean| best.is_none_or(|best| mean > best));
+        // A second chance after a fault, since it may have been the target's.
+        let lost = challenger.failed > 1 || (mean.is_some() && !ahead);
+        if !lost && challenger.runs < self.repeats {
+            return Some(challenger.runs);
+        }
+        if let Some(done) = self.challenger.take()
+            && !lost
+        {
+            self.champion = Some(done);
+        }
+        None
+    }
+
+    /// The champion's rules, if it has any.
+    pub(super) fn champion(&self) -> Option<&RuleSet> {
+        self.champion.as_ref()?.candidate.rule_set()
+    }
+
+    /// The champion; before there is one, the challenger.
+    pub(super) fn best(&self) -> Option<Best> {
+        self.champion.as_ref().or(self.challenger.as_ref())?.best()
+    }
 }

@@ -110,9 +110,9 @@ impl Grid {
         self.end.as_ref()
     }
 
-    /// How many trials it was told.
-    pub(super) fn told(&self) -> u64 {
-        self.desk.told()
+    /// Its desk, for the one that goes on.
+    pub(super) fn desk(&self) -> &Desk<usize> {
+        &self.desk
     }
 
     /// An action like `like` whose window settles at that of the best fixed setting, with its gap.
@@ -209,7 +209,7 @@ impl Strategy for Grid {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(Run { number, tag: index, shown }) = self.desk.take(trial, told)? else {
+        let Some(Run { number, tag: index, shown, .. }) = self.desk.take(trial, told)? else {
             return Ok(());
         };
         let standing = &mut self.standings[index];

@@ -28,9 +28,12 @@
 //! assert_eq!(search.best().unwrap().candidate.label(), "fixed:4");
 //! ```
 
+mod anneal;
 mod candidate;
+mod climb;
 mod desk;
 mod grid;
+mod random;
 mod sharp;
 #[cfg(test)]
 mod testing;
@@ -44,7 +47,8 @@ use crate::rules::{RuleSet, SplitError};
 use crate::units::Span;
 
 /// All methods that can be named.
-pub static METHODS: &[MethodEntry] = &[sharp::ENTRY, grid::ENTRY];
+pub static METHODS: &[MethodEntry] =
+    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, climb::ENTRY, anneal::ENTRY];
 
 /// How a method is named, explained and built.
 #[derive(Debug)]

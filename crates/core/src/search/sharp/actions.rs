@@ -104,6 +104,18 @@ impl Axes {
         actions
     }
 
+    /// The actions that differ from `action` in one variable: one list for each of the three, whose
+    /// only entry is `action` where its variable is left alone.
+    pub(in crate::search) fn each(&self, action: &Action) -> [Vec<Action>; 3] {
+        let multiplies = self.multiplies(action).into_iter();
+        let (adds, gaps) = (self.adds(action).into_iter(), self.gaps(action).into_iter());
+        [
+            multiplies.map(|multiply| Action { multiply, ..*action }).collect(),
+            adds.map(|add| Action { add, ..*action }).collect(),
+            gaps.map(|gap| Action { gap, ..*action }).collect(),
+        ]
+    }
+
     fn multiplies(&self, action: &Action) -> Vec<Option<f64>> {
         let values = action.multiply.and_then(|m| self.multiply.values(hundredths(m), self.keep));
         values.map_or_else(

@@ -37,7 +37,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::actions::{ADD, Axes};
+pub(super) use self::actions::{ADD, Axes, Axis, GAP, GapAxis, MULTIPLY};
 
 use self::options::Options;
 use self::round::{Heat, Judging, Round};
@@ -243,7 +243,7 @@ impl Sharp {
         {
             self.base.set.rules[0].action = start;
         }
-        self.desk.follow(grid.told());
+        self.desk.follow(grid.desk());
         self.advance();
     }
 }
