@@ -2,7 +2,7 @@
 CARGO ?= cargo
 AFFLUX = target/release/afflux
 
-.PHONY: all build quickstart test lint deps bench presets clean
+.PHONY: all build quickstart test lint deps bench presets bench-search-lab clean
 
 all: build
 
@@ -34,6 +34,11 @@ bench:
 # Long: every preset under every kind of control, on a lab of disks; writes docs/presets.md.
 presets: build
 	bench/presets.sh $(AFFLUX) docs/presets.md
+
+# Long: three searches of BUDGET each on one preset, with confirming runs.
+BUDGET ?= 30min
+bench-search-lab: build
+	bench/search-lab.sh $(AFFLUX) out/search-lab $(BUDGET)
 
 clean:
 	$(CARGO) clean
