@@ -172,7 +172,9 @@ impl<'a> LoadThread<'a> {
             }
         }
         self.recorder.client.holds = self.client.holds();
-        self.client.drain(clock::now() + DRAIN, &mut self.recorder);
+        // Somebody who pressed Ctrl-C does not want to wait for a full queue.
+        let patience = if self.progress.is_cancelled() { Span::ZERO } else { DRAIN };
+        self.client.drain(clock::now() + patience, &mut self.recorder);
         self.recorder.client.data_paths = self.client.data_paths();
         self.recorder.client.rule_hits = self.client.rule_hits();
         self.recorder.finish(clock::now())
