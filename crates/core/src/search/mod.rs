@@ -32,6 +32,7 @@ mod anneal;
 mod candidate;
 mod climb;
 mod desk;
+pub mod external;
 mod grid;
 mod random;
 mod sharp;
