@@ -14,6 +14,28 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
+/// What an interval says about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All of it lies on the good side.
+    Better,
+    /// All of it lies on the bad side.
+    Worse,
+    /// Zero lies in it.
+    NoDifference,
+}
+
+impl Verdict {
+    /// For people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::NoDifference => "no difference seen",
+        }
+    }
+}
+
 impl Interval {
     /// The 95% interval of the mean of `values` by Student's t with n - 1 degrees of freedom.
     ///
@@ -36,6 +58,17 @@ impl Interval {
     /// Whether zero lies outside, so that the sign of the mean can be believed.
     pub(crate) fn excludes_zero(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
+    }
+
+    /// What it says of a number of which more is better, or worse.
+    pub(crate) fn verdict(&self, more_is_better: bool) -> Verdict {
+        if !self.excludes_zero() {
+            Verdict::NoDifference
+        } else if (self.mean > 0.0) == more_is_better {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        }
     }
 
     fn unknown(mean: f64) -> Self {

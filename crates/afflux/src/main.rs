@@ -8,6 +8,7 @@ mod failure;
 mod interval;
 mod printer;
 mod progress;
+mod report;
 mod settings;
 mod survey;
 mod tables;

@@ -3,7 +3,7 @@
 //! Source: ASCAR, section III-E. `throughput(c, t)` is what client `c` moved in second `t`; `tp` is
 //! its mean and `var` its standard deviation over clients and seconds.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::limits::HoldReason;
@@ -11,7 +11,8 @@ use crate::measure::{Latencies, Measurement};
 use crate::path::HoldTotals;
 
 /// The numbers of one trial. Throughputs are in MB/s (10^6 bytes), times in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Summary {
     /// All clients together.
     pub total_mb_s: f64,

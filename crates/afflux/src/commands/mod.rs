@@ -3,6 +3,7 @@
 mod bench;
 mod lab;
 mod quickstart;
+mod report;
 mod rules;
 
 use clap::{Parser, Subcommand};
@@ -26,6 +27,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
+    /// Make the page, the plots and their data from a result again
+    Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
 }
@@ -38,6 +41,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Bench(args) => bench::run(args, out, talk),
+            Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }

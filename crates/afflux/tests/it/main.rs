@@ -5,4 +5,5 @@
 mod bench;
 mod lab;
 mod quickstart;
+mod report;
 mod rules;
