@@ -184,6 +184,15 @@ pub(crate) fn trial(
     measurement
 }
 
+/// Traces in the runs to come the path that was traced in this one, so that like stands beside
+/// like.
+fn follow_on(plan: &mut Plan, measurement: &Measurement) {
+    let traced = measurement.clients.iter().find_map(|client| client.trace.as_ref());
+    if let (Some(request), Some(trace)) = (&mut plan.trace, traced) {
+        request.path = Some(trace.path);
+    }
+}
+
 /// A run of a comparison that has ended.
 pub(crate) struct Ended<'a> {
     /// The run's setting.
@@ -223,12 +232,14 @@ pub(crate) fn compare_telling(
     tell: &mut dyn FnMut(&Ended<'_>),
 ) -> Result<Vec<Comparison>, TargetError> {
     let mut pairs: Vec<Vec<(Summary, Summary)>> = vec![Vec::new(); settings.len()];
+    let mut plan = *plan;
     for round in 0..plan.pairs {
         let seed = plan.seed + u64::from(round);
         for (comparison, (setting, pairs)) in settings.iter().zip(&mut pairs).enumerate() {
             let mut run = |setting, is_baseline| -> Result<Summary, TargetError> {
-                let measurement = trial(target, workload, setting, seed, plan, watch)?;
+                let measurement = trial(target, workload, setting, seed, &plan, watch)?;
                 let measurement = &measurement;
+                follow_on(&mut plan, measurement);
                 tell(&Ended { setting, seed, comparison, pair: round, is_baseline, measurement });
                 Ok(Summary::of(measurement))
             };

@@ -113,19 +113,16 @@ pub(crate) fn run(
         plan,
         watch,
         rules,
+        folder,
     };
     bench.result.target = bench.target.name();
-    let status = if args.survey {
-        bench.survey(out)?
+    if args.survey {
+        bench.survey(out, talk)
     } else if others.is_empty() {
-        bench.single(out, &baseline)?
+        bench.single(out, talk, &baseline)
     } else {
-        bench.compare(out, &baseline, &others)?
-    };
-    if let Some(folder) = folder {
-        bench.write(&folder, talk)?;
+        bench.compare(out, talk, &baseline, &others)
     }
-    Ok(status)
 }
 
 /// Rule files by the setting that follows them, as they are before the runs.
@@ -144,17 +141,24 @@ struct Bench<'a> {
     watch: Watch,
     rules: Rules,
     result: ResultFile,
+    folder: Option<ResultFolder>,
 }
 
 impl Bench<'_> {
     /// One run.
-    fn single(&mut self, out: &mut dyn Write, setting: &Setting) -> Result<Status, Failure> {
+    fn single(
+        &mut self,
+        out: &mut dyn Write,
+        talk: &mut dyn Write,
+        setting: &Setting,
+    ) -> Result<Status, Failure> {
         let seed = self.args.seed;
         let measurement =
             trial(self.target, &self.workload, setting, seed, &self.plan, &self.watch);
         self.watch.finish();
         let measurement = measurement.map_err(Failure::broken)?;
         self.result.add_run(&setting.label, seed, &measurement);
+        self.keep(talk)?;
         single(self.args, out, &self.target.name(), &self.workload, setting, &measurement)
     }
 
@@ -162,26 +166,31 @@ impl Bench<'_> {
     fn compare(
         &mut self,
         out: &mut dyn Write,
+        talk: &mut dyn Write,
         baseline: &Setting,
         others: &[Setting],
     ) -> Result<Status, Failure> {
         let comparisons = self.pairs(baseline, others, &self.plan.clone());
         self.watch.finish();
         let comparisons = comparisons.map_err(Failure::broken)?;
+        self.result.add_comparisons(&comparisons);
+        self.keep(talk)?;
         if self.args.json {
             serde_json::to_writer_pretty(&mut *out, &comparisons)?;
             writeln!(out)?;
         }
         self.print(out, &comparisons)?;
-        self.result.add_comparisons(&comparisons);
         Ok(Status::Done)
     }
 
     /// Tries a dozen settings; confirms the fastest and, where it is another, the best by score.
-    fn survey(&mut self, out: &mut dyn Write) -> Result<Status, Failure> {
+    fn survey(&mut self, out: &mut dyn Write, talk: &mut dyn Write) -> Result<Status, Failure> {
         let found = self.survey_and_confirm();
         self.watch.finish();
         let (tried, confirmed) = found?;
+        self.result.add_survey(&self.workload, &tried);
+        self.result.add_comparisons(&confirmed);
+        self.keep(talk)?;
         if self.args.json {
             let found = serde_json::json!({
                 "afflux_survey": 1,
@@ -197,8 +206,6 @@ impl Bench<'_> {
             survey::print(out, &self.target.name(), &self.workload, &self.plan, &tried)?;
         }
         self.print(out, &confirmed)?;
-        self.result.add_survey(&self.workload, &tried);
-        self.result.add_comparisons(&confirmed);
         Ok(Status::Done)
     }
 
@@ -223,10 +230,10 @@ impl Bench<'_> {
         others: &[Setting],
         plan: &Plan,
     ) -> Result<Vec<Comparison>, TargetError> {
-        let Self { target, workload, watch, result, .. } = self;
+        let Self { target, workload, watch, result, folder, .. } = self;
         let mut keep = |ended: &Ended<'_>| {
             // Without a directory nobody will ask for them.
-            if plan.trace.is_some() {
+            if folder.is_some() {
                 result.add_ended(ended);
             }
         };
@@ -240,7 +247,10 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn write(mut self, folder: &ResultFolder, talk: &mut dyn Write) -> Result<(), Failure> {
+    /// Writes the result, where that is wanted; before anything is printed, since the reader of
+    /// what is printed may go away.
+    fn keep(&mut self, talk: &mut dyn Write) -> Result<(), Failure> {
+        let Some(folder) = &self.folder else { return Ok(()) };
         for (setting, files) in std::mem::take(&mut self.rules) {
             self.result.add_rules(&setting, files);
         }

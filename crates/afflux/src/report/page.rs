@@ -62,22 +62,29 @@ pub(super) fn page(result: &ResultFile, sections: &[Section]) -> String {
 fn part(section: &Section) -> Markup {
     html! {
         section {
-            @if let Some(part) = &section.part { h2 class="part" { (part) } }
-            h2 { (section.title) }
-            @if !section.lead.0.is_empty() { p class="lead" { (section.lead) } }
-            @if !section.figures.is_empty() {
-                div class=(if section.figures.len() == 1 { "figures one" } else { "figures" }) {
-                    @for figure in &section.figures {
-                        figure {
-                            figcaption class=(figure.side.map_or("plain", |side| side.word())) {
-                                (figure.title)
-                            }
-                            (figure.svg)
-                        }
-                    }
-                }
+            // On paper a heading stays with its plots.
+            div class="whole" {
+                @if let Some(part) = &section.part { h2 class="part" { (part) } }
+                h2 { (section.title) }
+                @if !section.lead.0.is_empty() { p class="lead" { (section.lead) } }
+                @if !section.figures.is_empty() { (figures(&section.figures)) }
             }
             (section.after)
+        }
+    }
+}
+
+fn figures(figures: &[Figure]) -> Markup {
+    html! {
+        div class=(if figures.len() == 1 { "figures one" } else { "figures" }) {
+            @for figure in figures {
+                figure {
+                    figcaption class=(figure.side.map_or("plain", |side| side.word())) {
+                        (figure.title)
+                    }
+                    (figure.svg)
+                }
+            }
         }
     }
 }

@@ -273,6 +273,9 @@ fn rules(index: usize, record: &RulesRecord) -> Vec<Section> {
                 "window becomes m × window + b, at most "
                 (count(set.window_changes_per_s.into(), "time"))
                 " a second; two sends keep the gap."
+                @for name in plane::hidden(set) {
+                    " Boxes that differ in " (name) " only lie on each other in the plot."
+                }
             },
             figures: vec![Figure {
                 name: format!("rules-{}-{}", index + 1, number + 1),

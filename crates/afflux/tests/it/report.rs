@@ -69,8 +69,10 @@ fn a_comparison_leaves_everything_behind_and_it_can_be_made_again() {
     assert_eq!(result["program"]["command"][1], "bench");
     let runs = result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 4);
-    let traced = runs.iter().filter(|run| run["trace"].is_object()).count();
-    assert_eq!(traced, 2, "the pair that is shown");
+    let traces: Vec<&Value> = runs.iter().map(|run| &run["trace"]).collect();
+    let traces: Vec<_> = traces.into_iter().filter(|trace| trace.is_object()).collect();
+    assert_eq!(traces.len(), 2, "the pair that is shown");
+    assert_eq!(traces[0]["path"], traces[1]["path"], "like stands beside like");
     assert!(result["rules"][0]["text"].as_str().unwrap().contains("; hits "));
     // What is compared is what the runs say.
     let totals = |baseline: bool| {
@@ -91,6 +93,28 @@ fn a_comparison_leaves_everything_behind_and_it_can_be_made_again() {
     // An earlier result is replaced by the next, which has less to show.
     done(&[&["bench", "seq-read"][..], &QUICK, &["--out", out]].concat());
     assert!(!dir.join("plots/1-changes.svg").exists());
+}
+
+#[test]
+fn a_survey_keeps_what_was_tried_and_its_rules() {
+    let root = tempfile::tempdir().unwrap();
+    let out = root.path().to_str().unwrap();
+    let quick = ["--on", "null:10ms", "--length", "1s", "--settle", "20ms", "--out", out];
+    let survey = ["bench", "random-read", "--survey", "--pairs", "2", "--clients", "2", "--json"];
+    let output = afflux(&[&survey[..], &quick].concat());
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{talk}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kept: Value =
+        serde_json::from_slice(&fs::read(root.path().join("result.json")).unwrap()).unwrap();
+    let names = |list: &Value| {
+        let list = list.as_array().unwrap().iter();
+        list.map(|one| one["setting"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&told["tried"]), names(&kept["survey"]));
+    assert_eq!(names(&told["confirmed"]), names(&kept["comparisons"]));
+    let page = fs::read_to_string(root.path().join("report.html")).unwrap();
+    assert!(page.contains("What was tried") && page.contains("this only proposes"));
 }
 
 #[test]

@@ -18,6 +18,17 @@ struct Patch {
     hits: u64,
 }
 
+/// Other indicators that the rules bound; boxes that differ in those only lie on each other.
+pub(in crate::report) fn hidden(set: &RuleSet) -> Vec<&'static str> {
+    let bounds = |axis: usize| {
+        set.rules
+            .iter()
+            .any(|rule| rule.region.low[axis] > 0 || rule.region.high[axis] != UNBOUNDED)
+    };
+    let others = (0..INDICATORS.len()).filter(|axis| ![ACROSS, UP].contains(axis));
+    others.filter(|&axis| bounds(axis)).map(|axis| INDICATORS[axis].name).collect()
+}
+
 /// What a plot counts in, for people: milliseconds, or plain numbers.
 fn scaled(axis: usize, value: u64) -> f64 {
     match INDICATORS[axis].unit {
