@@ -20,9 +20,10 @@ lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# Debian packages without which tests would skip. So far no test needs one.
+# Debian packages without which tests would skip. They need root: the package manager asks.
 deps:
-	@echo "no optional packages are needed yet"
+	apt-get update
+	apt-get install -y --no-install-recommends chromium
 
 # Criterion benchmarks, with the targets beside what was measured.
 bench:

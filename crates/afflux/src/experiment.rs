@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use afflux_core::measure::Measurement;
+use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
 use afflux_core::target::{Run, Target, TargetError};
@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     pub(crate) length: Span,
     /// Seed of the first run; each pair has a seed of its own, shared by both of its runs.
     pub(crate) seed: u64,
+    /// What every run traces, those of the baseline too.
+    pub(crate) trace: Option<TraceRequest>,
 }
 
 impl Plan {
@@ -124,6 +126,8 @@ pub(crate) struct Compared {
     pub(crate) setting: f64,
     /// Mean change of the pairs in percent, with its 95% interval.
     pub(crate) change_percent: Interval,
+    /// The change of each pair.
+    pub(crate) pairs_percent: Vec<f64>,
 }
 
 impl Compared {
@@ -141,19 +145,13 @@ impl Compared {
             baseline: mean(|pair| pair.0),
             setting: mean(|pair| pair.1),
             change_percent: Interval::of_changes(&values),
+            pairs_percent: Interval::changes(&values),
         }
     }
 
     /// Whether it got better, worse, or cannot be told.
     pub(crate) fn verdict(&self) -> &'static str {
-        let change = self.change_percent;
-        if !change.excludes_zero() {
-            "no difference seen"
-        } else if (change.mean > 0.0) == self.more_is_better {
-            "better"
-        } else {
-            "worse"
-        }
+        self.change_percent.verdict(self.more_is_better).words()
     }
 }
 
@@ -169,10 +167,36 @@ pub(crate) fn trial(
     target.prepare(workload)?;
     target.deploy(setting)?;
     watch.begin(&setting.label, plan.run_time());
-    let run = Run { seed, settle: plan.settle, length: plan.length, progress: watch };
+    let (settle, length, trace) = (plan.settle, plan.length, plan.trace);
+    let run = Run { seed, settle, length, trace, progress: watch };
     let measurement = target.run(&run);
     watch.end();
     measurement
+}
+
+/// Traces in the runs to come the path that was traced in this one, so that like stands beside
+/// like.
+fn follow_on(plan: &mut Plan, measurement: &Measurement) {
+    let traced = measurement.clients.iter().find_map(|client| client.trace.as_ref());
+    if let (Some(request), Some(trace)) = (&mut plan.trace, traced) {
+        request.path = Some(trace.path);
+    }
+}
+
+/// A run of a comparison that has ended.
+pub(crate) struct Ended<'a> {
+    /// The run's setting.
+    pub(crate) setting: &'a Setting,
+    /// Its seed.
+    pub(crate) seed: u64,
+    /// Index of the comparison, among the settings that are compared.
+    pub(crate) comparison: usize,
+    /// Number of the pair, from 0.
+    pub(crate) pair: u32,
+    /// Whether it is the baseline's run.
+    pub(crate) is_baseline: bool,
+    /// What it showed.
+    pub(crate) measurement: &'a Measurement,
 }
 
 /// Runs each of `settings` against `baseline`, pair by pair, all settings in each round.
@@ -184,20 +208,40 @@ pub(crate) fn compare(
     plan: &Plan,
     watch: &Watch,
 ) -> Result<Vec<Comparison>, TargetError> {
+    compare_telling(target, workload, baseline, settings, plan, watch, &mut |_| {})
+}
+
+/// As [`compare`], and tells of every run as it ends.
+pub(crate) fn compare_telling(
+    target: &mut dyn Target,
+    workload: &Workload,
+    baseline: &Setting,
+    settings: &[Setting],
+    plan: &Plan,
+    watch: &Watch,
+    tell: &mut dyn FnMut(&Ended<'_>),
+) -> Result<Vec<Comparison>, TargetError> {
     let mut pairs: Vec<Vec<(Summary, Summary)>> = vec![Vec::new(); settings.len()];
+    let mut plan = *plan;
     for round in 0..plan.pairs {
         let seed = plan.seed + u64::from(round);
-        for (setting, pairs) in settings.iter().zip(&mut pairs) {
-            let mut run = |setting| trial(target, workload, setting, seed, plan, watch);
-            // The order changes from pair to pair, so that going first gives no advantage.
-            let (left, right) = if round % 2 == 0 {
-                let left = run(baseline)?;
-                (left, run(setting)?)
-            } else {
-                let right = run(setting)?;
-                (run(baseline)?, right)
+        for (comparison, (setting, pairs)) in settings.iter().zip(&mut pairs).enumerate() {
+            let mut run = |setting, is_baseline| -> Result<Summary, TargetError> {
+                let measurement = trial(target, workload, setting, seed, &plan, watch)?;
+                let measurement = &measurement;
+                follow_on(&mut plan, measurement);
+                tell(&Ended { setting, seed, comparison, pair: round, is_baseline, measurement });
+                Ok(Summary::of(measurement))
             };
-            pairs.push((Summary::of(&left), Summary::of(&right)));
+            // The order changes from pair to pair, so that going first gives no advantage.
+            let pair = if round % 2 == 0 {
+                let left = run(baseline, true)?;
+                (left, run(setting, false)?)
+            } else {
+                let right = run(setting, false)?;
+                (run(baseline, true)?, right)
+            };
+            pairs.push(pair);
         }
     }
     let metrics = metrics(workload);

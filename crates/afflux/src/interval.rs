@@ -14,6 +14,28 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
+/// What an interval says about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All of it lies on the good side.
+    Better,
+    /// All of it lies on the bad side.
+    Worse,
+    /// Zero lies in it.
+    NoDifference,
+}
+
+impl Verdict {
+    /// For people.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::NoDifference => "no difference seen",
+        }
+    }
+}
+
 impl Interval {
     /// The 95% interval of the mean of `values` by Student's t with n - 1 degrees of freedom.
     ///
@@ -47,12 +69,20 @@ impl Interval {
             let Self { mean, low, high } = Self::of(&logs);
             return Self { mean: percent(mean), low: percent(low), high: percent(high) };
         }
-        let before: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
-        let mean = afflux_core::summary::mean(&before);
+        Self::of(&Self::changes(pairs))
+    }
+
+    /// The change of each pair in percent: of its first value, or, where any value is zero, of the
+    /// mean of the first values.
+    pub(crate) fn changes(pairs: &[(f64, f64)]) -> Vec<f64> {
+        let ratios = pairs.iter().all(|&(before, after)| before > 0.0 && after > 0.0);
+        let firsts: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
+        let mean = afflux_core::summary::mean(&firsts);
         let change = |&(before, after): &(f64, f64)| {
-            if mean == 0.0 { 0.0 } else { (after - before) / mean * 100.0 }
+            let unit = if ratios { before } else { mean };
+            if unit == 0.0 { 0.0 } else { (after - before) / unit * 100.0 }
         };
-        Self::of(&pairs.iter().map(change).collect::<Vec<_>>())
+        pairs.iter().map(change).collect()
     }
 
     /// The 95% interval of a CV that was seen over so many runs, its deviation taken with n - 1.
@@ -80,6 +110,17 @@ impl Interval {
     /// Whether zero lies outside, so that the sign of the mean can be believed.
     pub(crate) fn excludes_zero(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
+    }
+
+    /// What it says of a number of which more is better, or worse.
+    pub(crate) fn verdict(&self, more_is_better: bool) -> Verdict {
+        if !self.excludes_zero() {
+            Verdict::NoDifference
+        } else if (self.mean > 0.0) == more_is_better {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        }
     }
 
     fn unknown(mean: f64) -> Self {

@@ -8,6 +8,7 @@ mod failure;
 mod interval;
 mod printer;
 mod progress;
+mod report;
 mod search;
 mod settings;
 mod survey;

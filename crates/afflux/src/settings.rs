@@ -1,5 +1,7 @@
 //! Settings as the command line gives them, rule files included.
 
+use std::cell::RefCell;
+
 use afflux_core::rules::{RuleFile, SHIPPED, shipped};
 use afflux_core::setting::Setting;
 
@@ -38,6 +40,18 @@ impl SettingFlags {
 /// Reads a setting; rule files in it are read, too.
 pub(crate) fn parse(text: &str) -> Result<Setting, Failure> {
     Setting::parse(text, &load_rules).map_err(Failure::input)
+}
+
+/// The rule files in a setting, with their names and in the order in which they are followed.
+pub(crate) fn rule_files(text: &str) -> Result<Vec<(String, RuleFile)>, Failure> {
+    let found = RefCell::new(Vec::new());
+    let load = |name: &str| {
+        let file = load_rules(name)?;
+        found.borrow_mut().push((name.to_owned(), file.clone()));
+        Ok(file)
+    };
+    Setting::parse(text, &load).map_err(Failure::input)?;
+    Ok(found.into_inner())
 }
 
 /// The rules behind a file name or `shipped:NAME`, refused unless they are a partition.

@@ -6,8 +6,13 @@ use crate::failure::Failure;
 
 /// The preset of that name, or the workload file at that path.
 pub(crate) fn load(name: &str) -> Result<Workload, Failure> {
+    Ok(load_with_text(name)?.0)
+}
+
+/// As [`load`], with the text of its file.
+pub(crate) fn load_with_text(name: &str) -> Result<(Workload, String), Failure> {
     if let Some(preset) = preset(name) {
-        return Ok(preset.workload());
+        return Ok((preset.workload(), preset.text.to_owned()));
     }
     let text = std::fs::read_to_string(name).map_err(|error| {
         let known: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -17,5 +22,6 @@ pub(crate) fn load(name: &str) -> Result<Workload, Failure> {
             known.join(", ")
         ))
     })?;
-    Workload::parse(&text).map_err(|error| Failure::input(format!("{name}: {error}")))
+    let workload = Workload::parse(&text);
+    Ok((workload.map_err(|error| Failure::input(format!("{name}: {error}")))?, text))
 }

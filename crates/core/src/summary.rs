@@ -12,6 +12,7 @@ use crate::path::HoldTotals;
 
 /// The numbers of one trial. Throughputs are in MB/s (10^6 bytes), times in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Summary {
     /// All clients together.
     pub total_mb_s: f64,

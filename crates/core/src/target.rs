@@ -21,7 +21,7 @@
 //! }
 //! ```
 
-use crate::measure::Measurement;
+use crate::measure::{Measurement, TraceRequest};
 use crate::setting::Setting;
 use crate::units::Span;
 use crate::workload::Workload;
@@ -56,6 +56,8 @@ pub struct Run<'a> {
     pub settle: Span,
     /// Counted time, in whole seconds.
     pub length: Span,
+    /// What is traced besides; a target that cannot trace leaves it out.
+    pub trace: Option<TraceRequest>,
     /// Told about the progress of the run.
     pub progress: &'a dyn Progress,
 }

@@ -17,6 +17,12 @@ pub fn now() -> Time {
     Time::from_nanos(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64)
 }
 
+/// Seconds since 1970 in UTC, as the machine's calendar has them; it may jump, and is for reports.
+pub fn calendar_secs() -> u64 {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    u64::try_from(at.tv_sec).unwrap_or(0)
+}
+
 /// Waits until `wake`, by the same clock; a signal does not shorten the wait.
 pub fn sleep_until(wake: Time) {
     let nanos = wake.as_nanos();

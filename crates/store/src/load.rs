@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Barrier};
 
 use afflux_core::measure::{ClientMeasurement, Measurement, Recorder};
+use afflux_core::path::HoldTotals;
 use afflux_core::setting::Setting;
 use afflux_core::target::{Progress, Run, Target, TargetError};
 use afflux_core::units::{Span, Time};
@@ -100,7 +101,9 @@ impl Target for EngineTarget {
                     let barrier = &barrier;
                     scope.spawn(move || {
                         barrier.wait();
-                        LoadThread::new(client, generator, records, workload, run).go()
+                        let mut load = LoadThread::new(client, generator, records, workload, run);
+                        load.recorder = load.recorder.tracing(index, run.trace);
+                        load.go()
                     })
                 })
                 .collect();
@@ -156,7 +159,8 @@ impl<'a> LoadThread<'a> {
         // A cancelled run must be noticed although no reply comes.
         const LOOK: Span = Span::from_millis(100);
         while clock::now() < self.end && !self.progress.is_cancelled() {
-            let mut wake = self.end.min(clock::now() + LOOK);
+            self.take_holds();
+            let mut wake = self.end.min(clock::now() + LOOK).min(self.recorder.holds_due());
             loop {
                 match self.generator.next(clock::now()) {
                     Next::Start(operation) => self.start(operation),
@@ -171,6 +175,7 @@ impl<'a> LoadThread<'a> {
                 self.ended(done);
             }
         }
+        self.take_holds();
         self.recorder.client.holds = self.client.holds();
         // Somebody who pressed Ctrl-C does not want to wait for a full queue.
         let patience = if self.progress.is_cancelled() { Span::ZERO } else { DRAIN };
@@ -178,6 +183,20 @@ impl<'a> LoadThread<'a> {
         self.recorder.client.data_paths = self.client.data_paths();
         self.recorder.client.rule_hits = self.client.rule_hits();
         self.recorder.finish(clock::now())
+    }
+
+    /// Notes what held requests back in the second that has ended, when that is wanted.
+    fn take_holds(&mut self) {
+        let due = self.recorder.holds_due();
+        if due == Time::NEVER {
+            return;
+        }
+        let now = clock::now();
+        if now >= due {
+            let mut all = HoldTotals::default();
+            self.client.holds().iter().for_each(|totals| all.add(totals));
+            self.recorder.take_holds(now, &all);
+        }
     }
 
     fn start(&mut self, operation: AppOperation) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use afflux_core::class::Class;
 use afflux_core::layout::Layout;
+use afflux_core::measure::{MAX_POINTS, Measurement, TraceRequest};
 use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, Unwatched};
 use afflux_core::units::{Span, Time};
@@ -233,8 +234,10 @@ fn a_target_measures_and_every_run_starts_from_the_same_files() {
         listings.push(listing);
         target.deploy(&setting(text)).unwrap();
         let (settle, length) = (Span::from_millis(50), Span::from_secs(1));
-        let run = Run { seed: 3, settle, length, progress: &Unwatched };
+        let trace = (text != "none").then(TraceRequest::default);
+        let run = Run { seed: 3, settle, length, trace, progress: &Unwatched };
         let measurement = target.run(&run).unwrap();
+        check_trace(&measurement, trace.is_some());
         assert_eq!(measurement.clients.len(), 3);
         for client in &measurement.clients {
             assert_eq!((client.faults, &client.first_fault), (0, &None));
@@ -248,6 +251,22 @@ fn a_target_measures_and_every_run_starts_from_the_same_files() {
     assert_eq!(listings[0].len(), 9);
     assert!(listings[0].iter().all(|(_, size)| *size == 64 << 10));
     assert!(listings.iter().all(|listing| *listing == listings[0]));
+}
+
+/// A trace is there when it was asked for, of client 0 only, and tells of the whole run.
+fn check_trace(measurement: &Measurement, wanted: bool) {
+    for (index, client) in measurement.clients.iter().enumerate() {
+        assert_eq!(client.trace.is_some(), wanted && index == 0);
+        assert_eq!(client.hold_seconds.len(), usize::from(wanted));
+    }
+    let Some(trace) = &measurement.clients[0].trace else { return };
+    assert!(trace.path.class != Class::Metadata && trace.points.len() <= MAX_POINTS);
+    assert!(trace.replies > 10 && trace.points.len() > 10, "{}", trace.replies);
+    assert!(trace.points.windows(2).all(|pair| pair[0].at_nanos <= pair[1].at_nanos));
+    assert!(trace.points.iter().all(|point| point.window == 2.0 && point.in_flight < 2));
+    let moved: u64 = trace.slot_bytes.iter().sum();
+    let all: u64 = measurement.clients[0].seconds.iter().flatten().sum();
+    assert!(moved > 0 && moved <= all, "{moved} of {all}");
 }
 
 #[test]

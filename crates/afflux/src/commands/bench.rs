@@ -1,22 +1,27 @@
 //! `afflux bench`: a workload under one setting, or under several in alternating pairs.
 
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::path::PathBuf;
 
 use afflux_core::class::Class;
 use afflux_core::limits::HoldReason;
-use afflux_core::measure::Measurement;
+use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::objective::Objective;
+use afflux_core::rules::RuleFile;
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
-use afflux_core::target::Target;
+use afflux_core::target::{Target, TargetError};
 use afflux_core::units::Span;
 use afflux_core::workload::{PRESETS, Workload};
 use serde::Serialize;
 
-use crate::experiment::{self, Comparison, Plan, trial};
+use crate::experiment::{self, Comparison, Ended, Plan, trial};
 use crate::failure::{Failure, Status};
 use crate::progress::Watch;
+use crate::report::{ResultFile, ResultFolder};
 use crate::settings::{self, SettingFlags};
+use crate::survey::Tried;
 use crate::tables::{number, table};
 use crate::{survey, target, workloads};
 
@@ -59,6 +64,10 @@ pub(crate) struct BenchArgs {
     /// Print JSON, with every client and second
     #[arg(long)]
     json: bool,
+    /// Also write the result, a page, plots and their data into this directory, new or empty or
+    /// with an earlier result; runs are then traced
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -69,6 +78,7 @@ Examples:
   afflux bench checkpoint --survey                what of all there is helps this workload?
   afflux bench seq-write --objective 'if(cv < 0.2, tp, 0)'       scored; also: steady, alpha-fair
   afflux bench my.toml --on dirs:/mnt/a,/mnt/b --json
+  afflux bench random-write --compare fixed:32 --out result      and a page that shows it
 
 Settings are joined by `+`: read=fixed:2+write=fixed:16, shipped:paced+fan-in=8, none+turn=300ms.
 With --compare, gains come with a 95% interval over alternating pairs of fresh runs.";
@@ -80,85 +90,180 @@ pub(crate) fn run(
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
     let Some(name) = &args.workload else { return list(args, out) };
-    let mut workload = workloads::load(name)?;
+    let (mut workload, text) = workloads::load_with_text(name)?;
     if let Some(clients) = args.clients {
         workload.clients = clients;
     }
     let baseline = args.setting.setting()?;
     let others: Result<Vec<_>, _> = args.compare.iter().map(|text| settings::parse(text)).collect();
     let others = others?;
-    let plan =
-        Plan { pairs: args.pairs, settle: args.settle, length: args.length, seed: args.seed };
-    if args.survey {
-        let mut target = target::open(&args.on, talk)?;
-        return run_survey(args, out, target.as_mut(), &workload, &plan);
-    }
-    let runs = if others.is_empty() { 1 } else { 2 * others.len() as u32 * args.pairs };
+    let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
+    let trace = folder.as_ref().map(|_| TraceRequest::default());
+    let compared = args.survey || !others.is_empty();
+    let pairs = if compared { args.pairs } else { 0 };
+    let (settle, length) = (args.settle, args.length);
+    let plan = Plan { pairs, settle, length, seed: args.seed, trace };
+    let rules = rules_of(others.iter().chain([&baseline]))?;
+    let runs = if compared { 2 * others.len() as u32 * pairs } else { 1 };
     let mut target = target::open(&args.on, talk)?;
-    let watch = Watch::new(&[(runs, plan.run_time())])?;
-    if others.is_empty() {
-        let measurement = trial(target.as_mut(), &workload, &baseline, args.seed, &plan, &watch);
-        watch.finish();
-        let measurement = measurement.map_err(Failure::broken)?;
-        return single(args, out, &target.name(), &workload, &baseline, &measurement);
-    }
-    let comparisons =
-        experiment::compare(target.as_mut(), &workload, &baseline, &others, &plan, &watch);
-    watch.finish();
-    let comparisons = comparisons.map_err(Failure::broken)?;
-    if args.json {
-        serde_json::to_writer_pretty(&mut *out, &comparisons)?;
-        writeln!(out)?;
+    let watch = if args.survey {
+        Watch::new(&[(survey::size(), plan.run_time()), (4 * pairs, plan.run_time())])?
     } else {
-        for comparison in &comparisons {
-            print_comparison(out, &target.name(), &workload, &plan, comparison)?;
-        }
+        Watch::new(&[(runs, plan.run_time())])?
+    };
+    let mut bench = Bench {
+        args,
+        target: target.as_mut(),
+        result: ResultFile::begin(&args.on, &workload, &text, &plan),
+        workload,
+        plan,
+        watch,
+        rules,
+        folder,
+    };
+    bench.result.target = bench.target.name();
+    if args.survey {
+        bench.survey(out, talk)
+    } else if others.is_empty() {
+        bench.single(out, talk, &baseline)
+    } else {
+        bench.compare(out, talk, &baseline, &others)
     }
-    Ok(Status::Done)
 }
 
-/// Tries a dozen settings; confirms the fastest and, where it is another, the best by score.
-fn run_survey(
-    args: &BenchArgs,
-    out: &mut dyn Write,
-    target: &mut dyn Target,
-    workload: &Workload,
-    plan: &Plan,
-) -> Result<Status, Failure> {
-    let groups = [(survey::size(), plan.run_time()), (4 * args.pairs, plan.run_time())];
-    let watch = Watch::new(&groups)?;
-    let found = survey::survey(target, workload, plan, &watch).and_then(|tried| {
-        let mut best = vec![survey::best(&tried, |tried| tried.score(workload))?];
-        let fastest = survey::best(&tried, |tried| tried.speed(workload))?;
+/// Rule files by the setting that follows them, as they are before the runs.
+type Rules = BTreeMap<String, Vec<(String, RuleFile)>>;
+
+fn rules_of<'a>(settings: impl Iterator<Item = &'a Setting>) -> Result<Rules, Failure> {
+    settings.map(|one| Ok((one.label.clone(), settings::rule_files(&one.label)?))).collect()
+}
+
+/// A bench under way.
+struct Bench<'a> {
+    args: &'a BenchArgs,
+    target: &'a mut dyn Target,
+    workload: Workload,
+    plan: Plan,
+    watch: Watch,
+    rules: Rules,
+    result: ResultFile,
+    folder: Option<ResultFolder>,
+}
+
+impl Bench<'_> {
+    /// One run.
+    fn single(
+        &mut self,
+        out: &mut dyn Write,
+        talk: &mut dyn Write,
+        setting: &Setting,
+    ) -> Result<Status, Failure> {
+        let seed = self.args.seed;
+        let measurement =
+            trial(self.target, &self.workload, setting, seed, &self.plan, &self.watch);
+        self.watch.finish();
+        let measurement = measurement.map_err(Failure::broken)?;
+        self.result.add_run(&setting.label, seed, &measurement);
+        self.keep(talk)?;
+        single(self.args, out, &self.target.name(), &self.workload, setting, &measurement)
+    }
+
+    /// Settings against a baseline.
+    fn compare(
+        &mut self,
+        out: &mut dyn Write,
+        talk: &mut dyn Write,
+        baseline: &Setting,
+        others: &[Setting],
+    ) -> Result<Status, Failure> {
+        let comparisons = self.pairs(baseline, others, &self.plan.clone());
+        self.watch.finish();
+        let comparisons = comparisons.map_err(Failure::broken)?;
+        self.result.add_comparisons(&comparisons);
+        self.keep(talk)?;
+        if self.args.json {
+            serde_json::to_writer_pretty(&mut *out, &comparisons)?;
+            writeln!(out)?;
+        }
+        self.print(out, &comparisons)?;
+        Ok(Status::Done)
+    }
+
+    /// Tries a dozen settings; confirms the fastest and, where it is another, the best by score.
+    fn survey(&mut self, out: &mut dyn Write, talk: &mut dyn Write) -> Result<Status, Failure> {
+        let found = self.survey_and_confirm();
+        self.watch.finish();
+        let (tried, confirmed) = found?;
+        self.result.add_survey(&self.workload, &tried);
+        self.result.add_comparisons(&confirmed);
+        self.keep(talk)?;
+        if self.args.json {
+            let found = serde_json::json!({
+                "afflux_survey": 1,
+                "workload": self.workload.name,
+                "target": self.target.name(),
+                "seed": self.args.seed,
+                "tried": tried,
+                "confirmed": confirmed,
+            });
+            serde_json::to_writer_pretty(&mut *out, &found)?;
+            writeln!(out)?;
+        } else {
+            survey::print(out, &self.target.name(), &self.workload, &self.plan, &tried)?;
+        }
+        self.print(out, &confirmed)?;
+        Ok(Status::Done)
+    }
+
+    fn survey_and_confirm(&mut self) -> Result<(Vec<Tried>, Vec<Comparison>), Failure> {
+        let tried = survey::survey(self.target, &self.workload, &self.plan, &self.watch)?;
+        let mut best = vec![survey::best(&tried, |tried| tried.score(&self.workload))?];
+        let fastest = survey::best(&tried, |tried| tried.speed(&self.workload))?;
         if fastest.label != best[0].label {
             best.push(fastest);
         }
+        self.rules.extend(rules_of(best.iter())?);
         // Other seeds than the survey's: what it chose must hold where it was not chosen.
-        let plan = Plan { seed: plan.seed + 100, ..*plan };
-        let confirmed =
-            experiment::compare(target, workload, &Setting::none(), &best, &plan, &watch);
+        let plan = Plan { seed: self.plan.seed + 100, ..self.plan };
+        let confirmed = self.pairs(&Setting::none(), &best, &plan);
         Ok((tried, confirmed.map_err(Failure::broken)?))
-    });
-    watch.finish();
-    let (tried, confirmed) = found?;
-    if args.json {
-        let found = serde_json::json!({
-            "afflux_survey": 1,
-            "workload": workload.name,
-            "target": target.name(),
-            "seed": args.seed,
-            "tried": tried,
-            "confirmed": confirmed,
-        });
-        serde_json::to_writer_pretty(&mut *out, &found)?;
-        writeln!(out)?;
-        return Ok(Status::Done);
     }
-    survey::print(out, &target.name(), workload, plan, &tried)?;
-    for comparison in &confirmed {
-        print_comparison(out, &target.name(), workload, plan, comparison)?;
+
+    /// Runs the pairs, and keeps all runs for the result.
+    fn pairs(
+        &mut self,
+        baseline: &Setting,
+        others: &[Setting],
+        plan: &Plan,
+    ) -> Result<Vec<Comparison>, TargetError> {
+        let Self { target, workload, watch, result, folder, .. } = self;
+        let mut keep = |ended: &Ended<'_>| {
+            // Without a directory nobody will ask for them.
+            if folder.is_some() {
+                result.add_ended(ended);
+            }
+        };
+        experiment::compare_telling(*target, workload, baseline, others, plan, watch, &mut keep)
     }
-    Ok(Status::Done)
+
+    fn print(&self, out: &mut dyn Write, comparisons: &[Comparison]) -> Result<(), Failure> {
+        for comparison in comparisons.iter().filter(|_| !self.args.json) {
+            print_comparison(out, &self.target.name(), &self.workload, &self.plan, comparison)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the result, where that is wanted; before anything is printed, since the reader of
+    /// what is printed may go away.
+    fn keep(&mut self, talk: &mut dyn Write) -> Result<(), Failure> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        for (setting, files) in std::mem::take(&mut self.rules) {
+            self.result.add_rules(&setting, files);
+        }
+        folder.write(&self.result)?;
+        writeln!(talk, "afflux: the page is {}", folder.page_path().display())?;
+        Ok(())
+    }
 }
 
 /// The result of one run, for programs.

@@ -169,7 +169,7 @@ fn trial(
     target.deploy(&Setting::none())?;
     let run_time = Duration::from_nanos((args.settle + length).as_nanos());
     watch.begin(&format!("length {length}"), run_time);
-    let run = Run { seed, settle: args.settle, length, progress: watch };
+    let run = Run { seed, settle: args.settle, length, progress: watch, trace: None };
     let measurement = target.run(&run);
     watch.end();
     Ok(Summary::of(&measurement?))

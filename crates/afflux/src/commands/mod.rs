@@ -4,6 +4,7 @@ mod bench;
 mod calibrate;
 mod lab;
 mod quickstart;
+mod report;
 mod rules;
 mod search;
 
@@ -32,6 +33,8 @@ enum Command {
     Search(search::SearchArgs),
     /// Find the shortest run of a workload whose throughput repeats
     Calibrate(calibrate::CalibrateArgs),
+    /// Make the page, the plots and their data from a result again
+    Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
 }
@@ -46,6 +49,7 @@ impl CommandLine {
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
+            Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
         }
     }

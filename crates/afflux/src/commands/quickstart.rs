@@ -81,7 +81,8 @@ pub(crate) fn run(
             workload.name
         )));
     }
-    let short = Plan { pairs: 0, settle: args.settle, length: args.try_for, seed: args.seed };
+    let (settle, seed, trace) = (args.settle, args.seed, None);
+    let short = Plan { pairs: 0, settle, length: args.try_for, seed, trace };
     let confirm = Plan { pairs: args.pairs, length: args.length, seed: args.seed + 100, ..short };
     let mut target = match &args.on {
         Some(on) => target::open(on, talk)?,

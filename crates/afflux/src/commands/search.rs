@@ -7,7 +7,7 @@ use afflux_core::objective::Objective;
 use afflux_core::rules::RuleFile;
 use afflux_core::search::{self, METHODS, Setup};
 use afflux_core::units::Span;
-use afflux_core::workload::preset;
+use afflux_core::workload::{Workload, preset};
 
 use crate::commands::bench::{print_comparison, whole_seconds};
 use crate::experiment::Plan;
@@ -120,8 +120,20 @@ pub(crate) fn run(
     live.finish();
     let found = found?;
     keep(args, &head, &target_name, &found, talk)?;
-    let plan =
-        Plan { pairs: args.pairs, settle: args.settle, length: args.length, seed: args.seed };
+    print(args, out, &head, &target_name, workload, &found)
+}
+
+/// Prints what was found.
+fn print(
+    args: &SearchArgs,
+    out: &mut dyn Write,
+    head: &Head,
+    target: &str,
+    workload: &Workload,
+    found: &Found,
+) -> Result<Status, Failure> {
+    let (settle, length) = (args.settle, args.length);
+    let plan = Plan { pairs: args.pairs, settle, length, seed: args.seed, trace: None };
     if args.json {
         let best = found.best.candidate.label();
         let found = serde_json::json!({
@@ -141,7 +153,7 @@ pub(crate) fn run(
     writeln!(out, "Best fixed setting: {}, {}", fixed.candidate.label(), number(fixed.score))?;
     writeln!(out, "Found: {}, {}\n", best.candidate.label(), number(best.score))?;
     for comparison in &found.comparisons {
-        print_comparison(out, &target_name, workload, &plan, comparison)?;
+        print_comparison(out, target, workload, &plan, comparison)?;
     }
     Ok(Status::Done)
 }

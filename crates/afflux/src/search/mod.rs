@@ -167,7 +167,7 @@ impl Driver<'_> {
             self.target.prepare(self.workload)?;
             self.target.deploy(setting)?;
             let settle = self.head.settle;
-            self.target.run(&Run { seed, settle, length, progress: self.live })
+            self.target.run(&Run { seed, settle, length, progress: self.live, trace: None })
         };
         match run() {
             Ok(measurement) => Ok(Ok(measurement)),

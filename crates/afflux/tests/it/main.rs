@@ -6,5 +6,6 @@ mod bench;
 mod calibrate;
 mod lab;
 mod quickstart;
+mod report;
 mod rules;
 mod search;

@@ -287,6 +287,9 @@ impl Client {
                 path.answered = true;
                 recorder.request(arrived, path.class, ended.sent, access, queued);
                 recorder.transfer(arrived, path.class, u64::from(size_bytes));
+                if recorder.traces() {
+                    recorder.trace(arrived, path.key(), &path.state, u64::from(size_bytes));
+                }
             }
             Err(error) => {
                 path.controller.fault(&mut path.state, arrived);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::measure::HitCounters;
-use afflux_core::path::{Controller, HoldLedger, PathState};
+use afflux_core::path::{Controller, HoldLedger, PathKey, PathState};
 use afflux_core::units::Time;
 
 use crate::engine::{Operation, Place};
@@ -83,6 +83,11 @@ impl Path {
     /// Turns are for data: a name that must be looked up should not wait for them.
     pub(super) fn takes_turns(&self) -> bool {
         self.class != Class::Metadata
+    }
+
+    /// The path's name in traces.
+    pub(super) fn key(&self) -> PathKey {
+        PathKey { server: self.number(), class: self.class, tenant: 0 }
     }
 
     pub(super) fn number(&self) -> u32 {

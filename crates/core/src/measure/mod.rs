@@ -13,15 +13,22 @@
 //! assert_eq!(client.seconds, [[0, 100], [300, 0]]);
 //! ```
 
+mod trace;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 
 use crate::class::Class;
 use crate::indicator::{COUNT, Signals};
-use crate::path::HoldTotals;
+use crate::limits::HoldReason;
+use crate::path::{HoldTotals, PathKey, PathState};
 use crate::rules::Hits;
 use crate::units::{Span, Time};
+
+pub use trace::{MAX_POINTS, PathTrace, TracePoint, TraceRequest};
+
+use trace::Tracer;
 
 /// What one trial showed.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -59,6 +66,13 @@ pub struct ClientMeasurement {
     pub faults: u64,
     /// The first of them.
     pub first_fault: Option<String>,
+    /// Nanoseconds that paths were held in each second, by reason and summed over the paths; empty
+    /// unless the run was traced.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hold_seconds: Vec<[u64; HoldReason::ALL.len()]>,
+    /// One of its paths from reply to reply, when that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<PathTrace>,
 }
 
 /// A distribution of times, to three significant digits.
@@ -125,6 +139,8 @@ pub struct Recorder {
     under_way: u32,
     active_since: Time,
     active: Span,
+    tracer: Option<Tracer>,
+    holds: Option<HoldClock>,
     /// Public to its driver for what needs no time.
     pub client: ClientMeasurement,
 }
@@ -135,7 +151,28 @@ impl Recorder {
         let seconds = (length.as_nanos() / 1_000_000_000) as usize;
         let client = ClientMeasurement { seconds: vec![[0; 2]; seconds], ..Default::default() };
         let end = start + Span::from_secs(seconds as u64);
-        Self { start, end, under_way: 0, active_since: start, active: Span::ZERO, client }
+        Self {
+            start,
+            end,
+            under_way: 0,
+            active_since: start,
+            active: Span::ZERO,
+            tracer: None,
+            holds: None,
+            client,
+        }
+    }
+
+    /// Also traces: holds by second of every client, and paths of the client that `request` names,
+    /// if `index` is its number.
+    #[must_use]
+    pub fn tracing(mut self, index: u32, request: Option<TraceRequest>) -> Self {
+        let length = self.end.since(self.start);
+        self.holds = request.map(|_| HoldClock { next: self.start, before: None });
+        self.tracer = request
+            .filter(|request| request.client == index)
+            .map(|request| Tracer::new(request, length));
+        self
     }
 
     /// Whether `now` is counted.
@@ -161,6 +198,46 @@ impl Recorder {
         if access > Span::ZERO {
             self.client.access_time.record(access);
             self.client.queue_time.record(queued);
+        }
+    }
+
+    /// Whether replies are traced, so that [`Recorder::trace`] wants to be told of them.
+    pub fn traces(&self) -> bool {
+        self.tracer.is_some()
+    }
+
+    /// A reply that moved `bytes` was taken at `now`, which left its path in `state`.
+    pub fn trace(&mut self, now: Time, path: PathKey, state: &PathState, bytes: u64) {
+        let counts = self.counts(now);
+        if let Some(tracer) = self.tracer.as_mut().filter(|_| counts) {
+            tracer.reply(path, state, now.since(self.start), bytes);
+        }
+    }
+
+    /// When the totals of all holds are wanted next; never, unless traces are made.
+    pub fn holds_due(&self) -> Time {
+        self.holds.as_ref().map_or(Time::NEVER, |holds| holds.next)
+    }
+
+    /// Takes the totals of all holds since the client began, as of `now`. What came since they were
+    /// last taken goes to the second that has ended; a driver that comes late by whole seconds
+    /// leaves zeros, and what was held in them goes to the last.
+    pub fn take_holds(&mut self, now: Time, totals: &HoldTotals) {
+        let Some(holds) = self.holds.as_mut().filter(|holds| now >= holds.next) else { return };
+        let nanos = now.since(self.start).as_nanos().min(self.end.since(self.start).as_nanos());
+        let ended = (nanos / 1_000_000_000) as usize;
+        if let Some(before) = holds.before {
+            self.client.hold_seconds.resize(ended, Default::default());
+            if let Some(last) = self.client.hold_seconds.last_mut() {
+                *last = std::array::from_fn(|reason| {
+                    totals.held_nanos[reason] - before.held_nanos[reason]
+                });
+            }
+        }
+        holds.before = Some(*totals);
+        holds.next = self.start + Span::from_secs(ended as u64 + 1);
+        if holds.next > self.end {
+            holds.next = Time::NEVER;
         }
     }
 
@@ -196,12 +273,20 @@ impl Recorder {
             self.settle_active(now);
         }
         self.client.active_secs = self.active.as_secs_f64();
+        self.client.trace = self.tracer.and_then(Tracer::finish);
         self.client
     }
 
     fn settle_active(&mut self, now: Time) {
         self.active += now.min(self.end).since(self.active_since.max(self.start));
     }
+}
+
+/// When holds were taken last, and are to be taken next.
+#[derive(Debug)]
+struct HoldClock {
+    next: Time,
+    before: Option<HoldTotals>,
 }
 
 /// Counts the hits of one path's rules.
@@ -266,6 +351,28 @@ mod tests {
         let client = recorder.finish(at(6_000));
         assert_eq!(client.operations, 2);
         assert!((client.active_secs - 1.5).abs() < 1e-9, "{}", client.active_secs);
+    }
+
+    #[test]
+    fn holds_go_to_the_seconds_in_which_they_were() {
+        let totals = |secs: u64| {
+            let mut totals = HoldTotals::default();
+            totals.held_nanos[1] = secs * 1_000_000_000;
+            totals
+        };
+        let request = Some(TraceRequest::default());
+        let mut recorder = Recorder::new(at(1_000), Span::from_secs(4)).tracing(5, request);
+        assert!(!recorder.traces());
+        for (millis, held) in
+            [(900, 1), (1_001, 2), (1_500, 3), (2_000, 5), (4_100, 9), (5_000, 10)]
+        {
+            recorder.take_holds(at(millis), &totals(held));
+        }
+        assert_eq!(recorder.holds_due(), Time::NEVER);
+        let gaps: Vec<u64> = recorder.client.hold_seconds.iter().map(|held| held[1]).collect();
+        assert_eq!(gaps, [3, 0, 4, 1].map(|secs: u64| secs * 1_000_000_000));
+        let untraced = Recorder::new(at(0), Span::from_secs(4)).tracing(0, None);
+        assert_eq!((untraced.traces(), untraced.holds_due()), (false, Time::NEVER));
     }
 
     #[test]
