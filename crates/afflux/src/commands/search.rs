@@ -7,15 +7,16 @@ use afflux_core::objective::Objective;
 use afflux_core::rules::RuleFile;
 use afflux_core::search::{self, METHODS, Setup};
 use afflux_core::units::Span;
-use afflux_core::workload::{Workload, preset};
+use afflux_core::workload::Workload;
 
 use crate::commands::bench::{print_comparison, whole_seconds};
 use crate::experiment::Plan;
 use crate::failure::{Failure, Status};
+use crate::report::ResultFolder;
 use crate::search::budget::Budget;
 use crate::search::journal::{Head, Journal, VERSION};
 use crate::search::live::Live;
-use crate::search::{Driver, Found};
+use crate::search::{Driver, Found, record};
 use crate::tables::number;
 use crate::{target, workloads};
 
@@ -78,7 +79,7 @@ pub(crate) fn run(
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
     let Some(name) = &args.workload else { return list(out) };
-    let mut workload = workloads::load(name)?;
+    let (mut workload, workload_text) = workloads::load_with_text(name)?;
     if let Some(clients) = args.clients {
         workload.clients = clients;
     }
@@ -86,10 +87,6 @@ pub(crate) fn run(
         args.objective.parse().map_err(|error| Failure::input(format!("--objective: {error}")))?;
     // A misspelt method should be told before a lab is started.
     search::build(&args.method, &Setup::new(args.seed)).map_err(Failure::input)?;
-    let workload_text = match preset(name) {
-        Some(preset) => preset.name.to_owned(),
-        None => std::fs::read_to_string(name).map_err(Failure::input)?,
-    };
     let head = Head {
         afflux_search: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -120,6 +117,9 @@ pub(crate) fn run(
     live.finish();
     let found = found?;
     keep(args, &head, &target_name, &found, talk)?;
+    let folder = ResultFolder::at(&args.out);
+    folder.write(&record::of(&head, &target_name, workload, args.budget, &found)?)?;
+    writeln!(talk, "afflux: the page is {}", folder.page_path().display())?;
     print(args, out, &head, &target_name, workload, &found)
 }
 
@@ -167,7 +167,7 @@ fn keep(
     talk: &mut dyn Write,
 ) -> Result<(), Failure> {
     let Some(file) = found.best.candidate.rule_file() else { return Ok(()) };
-    let gain = found.comparisons.get(1).and_then(|comparison| comparison.metrics.first());
+    let gain = found.comparisons.first().and_then(|comparison| comparison.metrics.first());
     let gain = gain.map(|compared| {
         let change = compared.change_percent;
         format!("{:+.1}% ({:+.1}% to {:+.1}%)", change.mean, change.low, change.high)

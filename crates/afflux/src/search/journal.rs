@@ -26,7 +26,7 @@ pub(crate) struct Head {
     pub(crate) program: String,
     /// Name of the workload.
     pub(crate) workload: String,
-    /// The workload file, whole, or the name of a preset.
+    /// The workload file, whole.
     pub(crate) workload_text: String,
     /// Number of clients.
     pub(crate) clients: u32,

@@ -7,12 +7,13 @@
 pub(crate) mod budget;
 pub(crate) mod journal;
 pub(crate) mod live;
+pub(crate) mod record;
 #[cfg(test)]
 mod tests;
 
 use std::time::Instant;
 
-use afflux_core::measure::Measurement;
+use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::objective::Objective;
 use afflux_core::search::{self, Asked, Best, Candidate, Outcome, Setup, Strategy, Told, Trial};
 use afflux_core::setting::Setting;
@@ -49,9 +50,27 @@ pub(crate) struct Found {
     pub(crate) best: Best,
     /// How the method ended.
     pub(crate) ended: String,
-    /// Best fixed setting against the baseline, what was found against the baseline, and what was
-    /// found against the best fixed setting.
+    /// What was found against the baseline and against the best fixed setting, and that one against
+    /// the baseline.
     pub(crate) comparisons: Vec<Comparison>,
+    /// All trials.
+    pub(crate) entries: Vec<Entry>,
+    /// The confirming runs of this process; a resumed search has only those that were left.
+    pub(crate) fresh: Vec<Fresh>,
+}
+
+/// A confirming run.
+pub(crate) struct Fresh {
+    /// 0 the baseline, 1 the best fixed setting, 2 what was found.
+    pub(crate) which: usize,
+    /// Its round, from 0.
+    pub(crate) round: u32,
+    /// Its seed.
+    pub(crate) seed: u64,
+    /// What was deployed.
+    pub(crate) setting: Setting,
+    /// What it showed.
+    pub(crate) measurement: Measurement,
 }
 
 impl From<JournalError> for Failure {
@@ -86,8 +105,9 @@ impl Driver<'_> {
         let mut method = build(&self.head.method, &setup)?;
         let ended = self.stage(Stage::Search, method.as_mut(), &search_budget)?;
         let best = method.best().unwrap_or_else(|| fixed.clone());
-        let comparisons = self.confirm(&fixed, &best)?;
-        Ok(Found { fixed, best, ended, comparisons })
+        let mut fresh = Vec::new();
+        let comparisons = self.confirm(&fixed, &best, &mut fresh)?;
+        Ok(Found { fixed, best, ended, comparisons, entries: self.journal.entries, fresh })
     }
 
     /// Replays a stage from the journal and runs what is left of it. Says how it ended.
@@ -136,7 +156,7 @@ impl Driver<'_> {
         let length_secs = (self.head.length.as_secs_f64() * trial.fidelity).ceil().max(1.0);
         let length = Span::from_secs(length_secs as u64);
         let began = Instant::now();
-        let told = match self.measure(&setting, length, trial.seed)? {
+        let told = match self.measure(&setting, length, trial.seed, None)? {
             Ok(measurement) => {
                 let score = self.score(&Summary::of(&measurement));
                 Told::Outcome(Outcome::of(score, &measurement))
@@ -162,12 +182,13 @@ impl Driver<'_> {
         setting: &Setting,
         length: Span,
         seed: u64,
+        trace: Option<TraceRequest>,
     ) -> Result<Result<Measurement, String>, Failure> {
         let mut run = || {
             self.target.prepare(self.workload)?;
             self.target.deploy(setting)?;
             let settle = self.head.settle;
-            self.target.run(&Run { seed, settle, length, progress: self.live, trace: None })
+            self.target.run(&Run { seed, settle, length, progress: self.live, trace })
         };
         match run() {
             Ok(measurement) => Ok(Ok(measurement)),
@@ -180,7 +201,12 @@ impl Driver<'_> {
     }
 
     /// Fresh runs of all three, round by round, each round beginning with another one.
-    fn confirm(&mut self, fixed: &Best, best: &Best) -> Result<Vec<Comparison>, Failure> {
+    fn confirm(
+        &mut self,
+        fixed: &Best,
+        best: &Best,
+        fresh: &mut Vec<Fresh>,
+    ) -> Result<Vec<Comparison>, Failure> {
         let baseline = Candidate::setting("none");
         let three = [&baseline, &fixed.candidate, &best.candidate];
         let rounds = u64::from(self.head.pairs);
@@ -194,7 +220,7 @@ impl Driver<'_> {
                 let (runs, spent) = (self.journal.entries.len() as u64, self.journal.spent_secs());
                 let done = self.journal.of(Stage::Confirm).count() as u64;
                 self.live.confirming(done, rounds * 3, &self.budget, spent, runs);
-                self.confirm_one(trial, round, three[which])?;
+                fresh.push(self.confirm_one(round, which, three[which])?);
             }
         }
         let summaries = |which: u64| -> Vec<Summary> {
@@ -205,36 +231,38 @@ impl Driver<'_> {
         let (none, fixed_runs, found) = (summaries(0), summaries(1), summaries(2));
         let labels = three.map(Candidate::label);
         Ok(vec![
-            self.compared(&labels[0], &labels[1], &none, &fixed_runs),
             self.compared(&labels[0], &labels[2], &none, &found),
             self.compared(&labels[1], &labels[2], &fixed_runs, &found),
+            self.compared(&labels[0], &labels[1], &none, &fixed_runs),
         ])
     }
 
     fn confirm_one(
         &mut self,
-        trial: u64,
         round: u64,
+        which: usize,
         candidate: &Candidate,
-    ) -> Result<(), Failure> {
+    ) -> Result<Fresh, Failure> {
         let setting = candidate.deployable().map_err(Failure::broken)?;
         let seed = self.head.seed + FRESH_SEEDS + round;
         let began = Instant::now();
-        let measurement = self.measure(&setting, self.head.length, seed)?;
+        let trace = Some(TraceRequest::default());
+        let measurement = self.measure(&setting, self.head.length, seed, trace)?;
         let measurement = measurement.map_err(|why| {
             Failure::broken(format!("a confirming run failed: {why}; the same command tries again"))
         })?;
         let summary = Summary::of(&measurement);
-        let score = self.score(&summary);
+        let told = Told::Outcome(Outcome::of(self.score(&summary), &measurement));
         let entry = Entry {
             stage: Stage::Confirm,
-            trial,
+            trial: round * 3 + which as u64,
             label: candidate.label(),
             secs: began.elapsed().as_secs_f64(),
-            told: Told::Outcome(Outcome { score, ..Outcome::of(score, &measurement) }),
+            told,
             summary: Some(summary),
         };
-        Ok(self.journal.add(entry)?)
+        self.journal.add(entry)?;
+        Ok(Fresh { which, round: round as u32, seed, setting, measurement })
     }
 
     fn compared(

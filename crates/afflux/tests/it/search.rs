@@ -47,6 +47,8 @@ fn it_goes_on_after_being_killed_and_runs_nothing_twice() {
     assert!(talk.contains("going on with the search"), "{talk}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["comparisons"].as_array().unwrap().len(), 3);
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+    assert!(page.contains("grid") && page.contains("small"), "the page shows the search");
     let lines = lines(dir.path());
     let mut trials: Vec<_> =
         lines[1..].iter().map(|line| format!("{} {}", line["stage"], line["trial"])).collect();
