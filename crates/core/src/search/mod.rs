@@ -35,6 +35,7 @@ mod desk;
 pub mod external;
 mod grid;
 mod random;
+mod remy;
 mod sharp;
 #[cfg(test)]
 mod testing;
@@ -49,7 +50,7 @@ use crate::units::Span;
 
 /// All methods that can be named.
 pub static METHODS: &[MethodEntry] =
-    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, climb::ENTRY, anneal::ENTRY];
+    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, remy::ENTRY, climb::ENTRY, anneal::ENTRY];
 
 /// How a method is named, explained and built.
 #[derive(Debug)]
