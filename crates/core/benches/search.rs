@@ -7,7 +7,7 @@ use afflux_core::rng::Rng;
 use afflux_core::rules::{Action, Gap, Hits, RuleSet, split};
 use afflux_core::search::{Asked, Outcome, Setup, Strategy, Told, build};
 use afflux_core::units::Span;
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 const EARLIER_TRIALS: u64 = 5_000;
 
@@ -44,6 +44,17 @@ fn steps(c: &mut Criterion) {
     }
 }
 
+/// The longest step: the tell that opens a round, with all its candidates.
+fn openings(c: &mut Criterion) {
+    for method in ["sharp", "sharp:batch=1000", "remy"] {
+        let name = format!("search/tell that opens a round, {method} (target 5 ms)");
+        let fresh = || build(method, &setup()).expect("the method exists");
+        c.bench_function(&name, |b| {
+            b.iter_batched_ref(fresh, |strategy| step(&mut **strategy), BatchSize::SmallInput);
+        });
+    }
+}
+
 fn replays(c: &mut Criterion) {
     let mut group = c.benchmark_group("search");
     group.sample_size(10);
@@ -57,5 +68,5 @@ fn replays(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, steps, replays);
+criterion_group!(benches, steps, openings, replays);
 criterion_main!(benches);
