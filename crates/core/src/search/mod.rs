@@ -8,8 +8,9 @@
 //! from and its [`Setup`]) and of the tells so far, in their order. A driver that keeps a journal
 //! of tells rebuilds the strategy after any end of its process: it builds it anew and tells it
 //! every entry again; [`Strategy::ask`] need not be called in between. Two things are the
-//! driver's: to journal a tell before it tells it, and to tell what a reader of the journal will
-//! read, so that a number that loses its last digit on the way to the file loses it here, too.
+//! driver's: to journal a tell before it tells it, and to tell just what a reader of the journal
+//! will read. [`Told`] reads back from JSON to the last digit, if the reader is built to do so
+//! (`float_roundtrip` of `serde_json`, which this workspace sets).
 //!
 //! [`METHODS`] is the registry: to add a method, write one file beside this one and add its entry.
 //!
