@@ -7,7 +7,7 @@ use afflux_core::rng::Rng;
 use afflux_core::rules::{Action, Gap, Hits, RuleSet, split};
 use afflux_core::search::{Asked, Outcome, Setup, Strategy, Told, build};
 use afflux_core::units::Span;
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 const EARLIER_TRIALS: u64 = 5_000;
 
@@ -36,19 +36,29 @@ fn step(strategy: &mut dyn Strategy) {
 }
 
 fn steps(c: &mut Criterion) {
-    let mut group = c.benchmark_group("one ask and one tell after 5,000 trials");
-    for method in ["sharp", "sharp:batch=64", "climb", "anneal", "random"] {
+    for method in ["sharp", "sharp:batch=64", "remy", "climb", "anneal", "random"] {
         let mut strategy = build(method, &setup()).expect("the method exists");
         (0..EARLIER_TRIALS).for_each(|_| step(&mut *strategy));
-        group.bench_function(method, |b| b.iter(|| step(black_box(&mut *strategy))));
+        let name = format!("search/ask and tell, {method} (target 1 ms)");
+        c.bench_function(&name, |b| b.iter(|| step(black_box(&mut *strategy))));
     }
-    group.finish();
+}
+
+/// The longest step: the tell that opens a round, with all its candidates.
+fn openings(c: &mut Criterion) {
+    for method in ["sharp", "sharp:batch=1000", "remy"] {
+        let name = format!("search/tell that opens a round, {method} (target 5 ms)");
+        let fresh = || build(method, &setup()).expect("the method exists");
+        c.bench_function(&name, |b| {
+            b.iter_batched_ref(fresh, |strategy| step(&mut **strategy), BatchSize::SmallInput);
+        });
+    }
 }
 
 fn replays(c: &mut Criterion) {
-    let mut group = c.benchmark_group("rebuilt from 5,000 tells");
+    let mut group = c.benchmark_group("search");
     group.sample_size(10);
-    group.bench_function("sharp", |b| {
+    group.bench_function("rebuilt from 5,000 tells, sharp (target 5 s)", |b| {
         b.iter(|| {
             let mut strategy = build("sharp", &setup()).expect("the method exists");
             (0..EARLIER_TRIALS).for_each(|_| step(&mut *strategy));
@@ -58,5 +68,5 @@ fn replays(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, steps, replays);
+criterion_group!(benches, steps, openings, replays);
 criterion_main!(benches);

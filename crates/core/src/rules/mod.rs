@@ -120,7 +120,7 @@ impl Action {
 }
 
 /// What a rule saw: how often it matched, and the sums of the indicators when it did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Hits {
     /// Replies that matched.
     pub count: u64,

@@ -27,7 +27,8 @@
 //!   `--policy` takes it. Besides, `id` is a whole number or a text of the program's choice, new in
 //!   each trial, and `fidelity`, 1 when absent, the part of the full length to run.
 //! - `tell` has the trial as the program wrote it, and Afflux's own number of it. It has `score`
-//!   (more is better) and what [`Outcome`] has, or `cost` (less is better), or `fault`.
+//!   (more is better) and what [`Outcome`] has, hits as `[count, ack_ewma in ns, send_ewma in ns,
+//!   pt_ratio in thousandths]` of each rule, or `cost` (less is better), or `fault`.
 //! - After a restart, `earlier` in `hello` says how many trials were told before; as many `tell`
 //!   lines follow at once, so that a program can rebuild its model from the trials in them.
 //! - When standard input ends, so does the program. A program that answers what cannot be read,
@@ -441,7 +442,7 @@ mod tests {
         let tell = Said::Tell { proposal: proposal(written).unwrap(), number: 9, told };
         let line: Value = serde_json::from_str(&tell.line()).unwrap();
         assert_eq!(line["tell"]["trial"]["b"], 1.0);
-        assert_eq!(line["tell"]["hits"][0]["count"], 2);
+        assert_eq!(line["tell"]["hits"], json!([[2, 1, 2, 3]]));
         let proposal = proposal(json!({"id": "k", "window": 2})).unwrap();
         let cost = Said::Tell { proposal, number: 9, told: Told::Cost(2.5) };
         assert!(cost.line().contains(r#""cost":2.5"#) && !cost.line().contains('\n'));

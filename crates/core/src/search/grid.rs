@@ -258,3 +258,110 @@ impl Strategy for Grid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::testing::{Course, Oracle, drive, replays};
+    use crate::search::{Outcome, build};
+
+    fn labels(course: &Course) -> Vec<String> {
+        course.trials.iter().map(|trial| trial.candidate.label()).collect()
+    }
+
+    #[test]
+    fn windows_come_first_then_gaps_then_the_best_again() {
+        let course = drive("grid", &Setup::new(1), &Oracle::new(1), 1_000);
+        let labels = labels(&course);
+        let windows: Vec<String> = WINDOWS.iter().map(|w| format!("fixed:{w}")).collect();
+        assert_eq!(labels[..7], windows);
+        let gaps = ["gap=0.6ack", "gap=0.9ack", "gap=37600us", "gap=44650us"];
+        assert_eq!(labels[7..11], gaps.map(|gap| format!("fixed:2,{gap}")));
+        assert_eq!(labels.len(), 7 + 4 * 4 + 3 * 2);
+        assert_eq!(course.asked.last(), Some(&Asked::Finished(End::Complete)));
+        let best = course.strategy.best().unwrap();
+        assert_eq!((best.candidate.label().as_str(), best.runs), ("fixed:4,gap=0.9ack", 3));
+        // The runs of one number share their seed.
+        let seeds: Vec<u64> = course.trials.iter().map(|trial| trial.seed).collect();
+        assert!(seeds[..23].iter().all(|seed| *seed == 1) && seeds[23..26] == [2, 2, 2]);
+    }
+
+    #[test]
+    fn the_fair_share_is_that_of_the_best_window_unless_it_was_told() {
+        let mut strategy = build("grid", &Setup::new(1)).unwrap();
+        let Asked::Trials(trials) = strategy.ask() else { panic!() };
+        for (trial, score) in trials.iter().zip([10.0, 20.0, 40.0, 30.0, 30.0, 30.0, 30.0]) {
+            let fair_gap_ns = Some((score * 1e6) as u64);
+            let outcome = Outcome { score, fair_gap_ns, ..Outcome::default() };
+            strategy.tell(trial.number, Told::Outcome(outcome)).unwrap();
+        }
+        let Asked::Trials(trials) = strategy.ask() else { panic!() };
+        assert_eq!(trials[3].candidate.label(), "fixed:2,gap=38ms");
+        let setup = Setup { fair_gap: Some(Span::from_millis(10)), ..Setup::new(1) };
+        let told = drive("grid:top=1,repeats=1", &setup, &Oracle::new(1), 99);
+        assert!(labels(&told).contains(&"fixed:16,gap=9500us".to_owned()), "{:?}", labels(&told));
+        let without = drive("grid:gaps=off,repeats=1", &setup, &Oracle::new(1), 99);
+        assert_eq!(without.trials.len(), 7);
+    }
+
+    #[test]
+    fn one_lucky_run_does_not_win() {
+        let mut strategy = build("grid:gaps=off", &Setup::new(1)).unwrap();
+        while let Asked::Trials(trials) = strategy.ask() {
+            let trial = &trials[0];
+            let lucky = trial.candidate.label() == "fixed:64" && trial.number < 7;
+            let steady = trial.candidate.label() == "fixed:4";
+            let score = match (lucky, steady) {
+                (true, _) => 350.0,
+                (_, true) => 200.0,
+                _ => 100.0,
+            };
+            strategy.tell(trial.number, Told::Cost(-score)).unwrap();
+        }
+        // (350 + 100 + 100) / 3 is less than 200.
+        let best = strategy.best().unwrap();
+        assert_eq!((best.candidate.label().as_str(), best.score, best.runs), ("fixed:4", 200.0, 3));
+    }
+
+    #[test]
+    fn a_setting_that_fails_twice_is_left_out() {
+        // Trials 0 and 7 are the first and the second of `fixed:1`.
+        let fails = |number| number == 0 || number == 7;
+        let oracle = Oracle { fails, ..Oracle::new(1) };
+        let course = drive("grid:gaps=off", &Setup::new(1), &oracle, 99);
+        assert_eq!(labels(&course)[7], "fixed:1");
+        assert_eq!(labels(&course).iter().filter(|label| *label == "fixed:1").count(), 2);
+        assert_eq!(course.asked.last(), Some(&Asked::Finished(End::Complete)));
+        let all = drive("grid:faults=4", &Setup::new(1), &Oracle { fails: |_| true, ..oracle }, 99);
+        assert!(matches!(all.asked.last(), Some(Asked::Finished(End::Faults { failed: 5, .. }))));
+        assert_eq!(all.strategy.best(), None);
+    }
+
+    #[test]
+    fn any_prefix_of_a_journal_leads_to_the_same_asks() {
+        let fails = |number| number % 11 == 5;
+        let oracle = Oracle { noise_percent: 9.0, fails, drift: 9.0, ..Oracle::new(4) };
+        for method in ["grid", "grid:paired=on,top=5"] {
+            let course = drive(method, &Setup::new(4), &oracle, 99);
+            let ends = course.tells.len();
+            (0..=ends).for_each(|kept| replays(method, &Setup::new(4), &course, kept));
+        }
+    }
+
+    #[test]
+    fn a_rule_settles_at_the_window_of_the_best() {
+        for window in WINDOWS {
+            let mut grid = Grid::of_all(Desk::new(&Setup::new(1), 0, false), &Setup::new(1));
+            for trial in 0..7 {
+                let is_best = WINDOWS[trial as usize] == window;
+                let told = Told::Cost(if is_best { 1.0 } else { 2.0 });
+                grid.tell(trial, told).unwrap();
+            }
+            let like = Action { multiply: Some(1.0), ..Action::NONE };
+            let action = grid.settling(like).unwrap();
+            let settled = (0..2_000).fold(8.0, |window, _| action.window_after(window));
+            assert_eq!(settled as u32, window, "{action}");
+            assert!((0.3..=2.0).contains(&action.multiply.unwrap()) && action.add <= 2.34);
+        }
+    }
+}

@@ -8,8 +8,9 @@
 //! from and its [`Setup`]) and of the tells so far, in their order. A driver that keeps a journal
 //! of tells rebuilds the strategy after any end of its process: it builds it anew and tells it
 //! every entry again; [`Strategy::ask`] need not be called in between. Two things are the
-//! driver's: to journal a tell before it tells it, and to tell what a reader of the journal will
-//! read, so that a number that loses its last digit on the way to the file loses it here, too.
+//! driver's: to journal a tell before it tells it, and to tell just what a reader of the journal
+//! will read. [`Told`] reads back from JSON to the last digit, if the reader is built to do so
+//! (`float_roundtrip` of `serde_json`, which this workspace sets).
 //!
 //! [`METHODS`] is the registry: to add a method, write one file beside this one and add its entry.
 //!
@@ -35,6 +36,7 @@ mod desk;
 pub mod external;
 mod grid;
 mod random;
+mod remy;
 mod sharp;
 #[cfg(test)]
 mod testing;
@@ -49,7 +51,7 @@ use crate::units::Span;
 
 /// All methods that can be named.
 pub static METHODS: &[MethodEntry] =
-    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, climb::ENTRY, anneal::ENTRY];
+    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, remy::ENTRY, climb::ENTRY, anneal::ENTRY];
 
 /// How a method is named, explained and built.
 #[derive(Debug)]
@@ -254,4 +256,81 @@ pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterEr
     })?;
     let named = Named { kind: "method", name: entry.name, parameters: entry.parameters };
     (entry.build)(&Parameters::parse(named, rest)?, setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{Oracle, drive, replays};
+    use super::*;
+
+    #[test]
+    fn every_method_is_built_from_its_defaults_and_explains_itself() {
+        for entry in METHODS {
+            let mut strategy = build(entry.name, &Setup::new(1)).unwrap();
+            assert!(matches!(strategy.ask(), Asked::Trials(trials) if !trials.is_empty()));
+            assert_eq!(strategy.best(), None, "{}", entry.name);
+            let error = strategy.tell(99, Told::Cost(1.0)).unwrap_err();
+            assert!(error.to_string().contains("trial 99"));
+            for parameter in entry.parameters {
+                assert!(!parameter.about.is_empty() && !parameter.default.is_empty());
+                let bad = build(&format!("{}:{}=?", entry.name, parameter.name), &Setup::new(1));
+                let error = bad.err().map(|error| error.to_string()).unwrap_or_default();
+                assert!(error.contains(parameter.name), "{}: {error}", parameter.name);
+            }
+        }
+        let error = build("sharp:colour=red", &Setup::new(1)).err().unwrap().to_string();
+        assert!(
+            error.starts_with("method sharp has no parameter `colour`: it takes m,"),
+            "{error}"
+        );
+    }
+
+    /// Faults, outliers, ties and drift all at once, and resumed in the midst of it.
+    #[test]
+    fn every_method_gets_through_bad_weather_and_resumes() {
+        for entry in METHODS {
+            let oracle = Oracle {
+                noise_percent: 15.0,
+                outlier_every: 3,
+                coarseness: 10.0,
+                drift: 20.0,
+                fails: |number| number % 29 == 3,
+                ..Oracle::new(11)
+            };
+            let method = format!("{}:faults=1000", entry.name);
+            let course = drive(&method, &Setup::new(3), &oracle, 400);
+            let best = course.strategy.best().unwrap();
+            assert!(best.score > 0.0 && best.runs > 0, "{method}: {best:?}");
+            assert!(course.trials.iter().any(|trial| trial.number == best.trial));
+            let ends = course.tells.len();
+            for kept in [0, 1, ends / 3, ends / 2, ends - 1, ends] {
+                replays(&method, &Setup::new(3), &course, kept);
+            }
+        }
+    }
+
+    #[test]
+    fn what_always_fails_ends_every_search() {
+        for entry in METHODS {
+            let oracle = Oracle { fails: |_| true, ..Oracle::new(1) };
+            let course = drive(entry.name, &Setup::new(1), &oracle, 400);
+            let Some(Asked::Finished(End::Faults { failed: 11, last })) = course.asked.last()
+            else {
+                panic!("{}: {:?}", entry.name, course.asked.last())
+            };
+            assert_eq!(last, "trial 10 was to fail");
+            assert_eq!(course.strategy.best(), None);
+        }
+    }
+
+    #[test]
+    fn a_search_may_start_from_rules_that_it_is_handed() {
+        let start =
+            RuleSet::uniform(crate::rules::Action { add: 0.7, ..crate::rules::Action::NONE });
+        let setup = Setup { start: Some(start.clone()), ..Setup::new(1) };
+        for entry in METHODS.iter().filter(|entry| entry.name != "grid") {
+            let course = drive(entry.name, &setup, &Oracle::new(1), 30);
+            assert_eq!(course.trials[0].candidate, Candidate::rules(start.clone()));
+        }
+    }
 }

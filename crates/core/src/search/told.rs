@@ -30,13 +30,44 @@ pub struct Outcome {
     /// Its standard deviation over the seconds of the run. Zero where seconds are not alike by
     /// nature, as in bursts, since a trial whose seconds differ much is run again.
     pub speed_deviation_mb_s: f64,
-    /// What each rule of the candidate saw, over all paths; empty without rules.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// What each rule of the candidate saw, over all paths; empty without rules. In JSON a rule is
+    /// `[count, means...]`, the means in the units of the indicators, and `[0]` when never used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "short_hits")]
     pub hits: Vec<Hits>,
     /// The mean time between two replies on a path, in nanoseconds: the fair share of a path at
     /// this speed. Absent when nothing was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_gap_ns: Option<u64>,
+}
+
+/// Hits in JSON without the names of their fields, since a journal has those of every rule in
+/// every trial.
+mod short_hits {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::{COUNT, Hits};
+
+    pub(super) fn serialize<S: Serializer>(
+        hits: &[Hits],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(hits.iter().map(|hits| match hits.count {
+            0 => vec![0],
+            count => [count].into_iter().chain(hits.means).collect(),
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Hits>, D::Error> {
+        let rules: Vec<Vec<u64>> = Vec::deserialize(from)?;
+        let hits = rules.into_iter().map(|numbers| match &numbers[..] {
+            [0] => Ok(Hits::default()),
+            [count, means @ ..] if means.len() == COUNT => {
+                Ok(Hits { count: *count, means: std::array::from_fn(|axis| means[axis]) })
+            }
+            _ => Err(D::Error::custom(format!("the hits of a rule are 0, or 1 + {COUNT} numbers"))),
+        });
+        hits.collect()
+    }
 }
 
 impl Told {
@@ -131,11 +162,41 @@ mod tests {
 
     #[test]
     fn a_tell_reads_back_from_a_journal() {
-        let hits = vec![Hits { count: 3, means: [1, 2, 3] }];
+        let hits = vec![Hits { count: 3, means: [1, 2, 3] }, Hits::default()];
         let outcome = Outcome { score: 0.1, hits, fair_gap_ns: Some(7), ..Outcome::default() };
         for told in [Told::Outcome(outcome), Told::Cost(3.5), Told::Fault("gone".to_owned())] {
             let line = serde_json::to_string(&told).unwrap();
             assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), told, "{line}");
+            assert!(!line.contains("hits") || line.contains("[[3,1,2,3],[0]]"), "{line}");
+        }
+        assert!(
+            serde_json::from_str::<Outcome>(
+                r#"{"score":1,"speed_mb_s":1,"speed_deviation_mb_s":0,"hits":[[1,2]]}"#
+            )
+            .is_err()
+        );
+    }
+
+    #[test]
+    fn the_tells_of_29_busy_rules_take_little_of_a_journal() {
+        let busy = Hits { count: 54_321, means: [45_678_901, 45_678_901, 3_250] };
+        let outcome = Outcome {
+            score: 123.456_789_012_345_6,
+            speed_mb_s: 123.456_789_012_345_6,
+            speed_deviation_mb_s: 3.456_789_012_345_6,
+            hits: vec![busy; 29],
+            fair_gap_ns: Some(45_678_901),
+        };
+        let line = serde_json::to_string(&Told::Outcome(outcome)).unwrap();
+        assert!(line.len() < 1_100, "{}", line.len());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn scores_read_back_to_the_last_digit(score in proptest::num::f64::NORMAL) {
+            let told = Told::Outcome(Outcome { score, ..Outcome::default() });
+            let line = serde_json::to_string(&told).unwrap();
+            proptest::prop_assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), told);
         }
     }
 }

@@ -15,8 +15,17 @@ pub(in crate::search) struct Axis {
     pub(in crate::search) high: i64,
     /// The first step.
     pub(in crate::search) granularity: f64,
-    /// In how many steps the whole range would be crossed.
-    pub(in crate::search) steps: u32,
+    /// How the steps grow.
+    pub(in crate::search) growth: Growth,
+}
+
+/// By what factor each step is greater than the one before.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::search) enum Growth {
+    /// The one by which so many steps lead from the first step to the whole range, as in SHARP.
+    Crossing(u32),
+    /// A fixed one, as in Remy.
+    Ratio(f64),
 }
 
 /// What the gap of a rule is varied in.
@@ -43,32 +52,40 @@ pub(in crate::search) struct Axes {
 
 /// Table II: `m` from 0.3 to 2 by 0.05 in 4 steps.
 pub(in crate::search) const MULTIPLY: Axis =
-    Axis { low: 30, high: 200, granularity: 5.0, steps: 4 };
+    Axis { low: 30, high: 200, granularity: 5.0, growth: Growth::Crossing(4) };
 
 /// Table II: `b` from -2.3 to 2.3 by 0.3 in 4 steps; the code's limit is 2.34, Remy's 20 of 256
 /// for a window of 30.
-pub(in crate::search) const ADD: Axis = Axis { low: -234, high: 234, granularity: 30.0, steps: 4 };
+pub(in crate::search) const ADD: Axis =
+    Axis { low: -234, high: 234, granularity: 30.0, growth: Growth::Crossing(4) };
 
 /// Table II: the gap from 0 to 70 ms by 0.5 ms in 6 steps.
-pub(in crate::search) const GAP: Axis = Axis { low: 0, high: 70_000, granularity: 500.0, steps: 6 };
+pub(in crate::search) const GAP: Axis =
+    Axis { low: 0, high: 70_000, granularity: 500.0, growth: Growth::Crossing(6) };
 
 /// Ours: the gap from 0 to 1.5 of `ack_ewma` by 0.02 in 6 steps.
 pub(in crate::search) const GAP_OF_ACK: Axis =
-    Axis { low: 0, high: 150, granularity: 2.0, steps: 6 };
+    Axis { low: 0, high: 150, granularity: 2.0, growth: Growth::Crossing(6) };
 
 impl Axis {
     /// The values that are tried instead of `value`, nearest first, the lower one before the
     /// higher; none at all when `value` is out of range, as an `m` of -1 is: then it is left alone.
     ///
-    /// The steps grow by the factor that would cross the whole range in `steps`, while the longest
-    /// way to a limit lasts. From a value that is itself a limit, the last digits of a float decide
-    /// whether the last step still reaches the other limit, in the original as here.
+    /// The steps grow while the longest way to a limit lasts. From a value that is itself a limit,
+    /// the last digits of a float decide whether the last step still reaches the other limit, in
+    /// the original as here.
     pub(in crate::search) fn values(&self, value: i64, keep: bool) -> Option<Vec<i64>> {
         if value < self.low || value > self.high {
             return None;
         }
-        let crossing = (self.high - self.low) as f64 / self.granularity;
-        let factor = libm::pow(crossing, 1.0 / f64::from(self.steps)).max(1.000_001);
+        let factor = match self.growth {
+            Growth::Ratio(ratio) => ratio,
+            Growth::Crossing(steps) => {
+                let crossing = (self.high - self.low) as f64 / self.granularity;
+                // Of a first step almost as great as the range, the next would hardly differ.
+                libm::pow(crossing, 1.0 / f64::from(steps)).max(1.1)
+            }
+        };
         let farthest = (self.high - value).max(value - self.low) as f64;
         let mut values = if keep { vec![value] } else { Vec::new() };
         let mut delta = self.granularity;

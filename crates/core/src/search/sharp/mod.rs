@@ -37,7 +37,7 @@ mod round;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::actions::{ADD, Axes, Axis, GAP, GapAxis, MULTIPLY};
+pub(super) use self::actions::{ADD, Axes, Axis, GAP, GapAxis, Growth, MULTIPLY};
 
 use self::options::Options;
 use self::round::{Heat, Judging, Round};

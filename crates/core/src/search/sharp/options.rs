@@ -1,6 +1,6 @@
 //! How SHARP is set: the original is what its defaults give.
 
-use super::actions::{ADD, Axes, Axis, GAP, GAP_OF_ACK, GapAxis, MULTIPLY};
+use super::actions::{ADD, Axes, Axis, GAP, GAP_OF_ACK, GapAxis, Growth, MULTIPLY};
 use super::round::Judging;
 use crate::parameters::{Parameter, ParameterError, Parameters};
 use crate::rules::{Action, Gap, RuleSet};
@@ -81,7 +81,8 @@ fn gap(parameters: &Parameters) -> Result<(Gap, Option<GapAxis>), ParameterError
 
 fn scaled(axis: Axis, steps: &'static str, values: &Parameters) -> Result<Axis, ParameterError> {
     let granularity = axis.granularity * values.number("granularity", 0.1, 20.0)?;
-    Ok(Axis { granularity, steps: values.count(steps, 1, 20)? as u32, ..axis })
+    let growth = Growth::Crossing(values.count(steps, 1, 20)? as u32);
+    Ok(Axis { granularity, growth, ..axis })
 }
 
 fn judging(parameters: &Parameters) -> Result<Judging, ParameterError> {

@@ -168,6 +168,19 @@ fn rules_grow_by_seven_and_scores_with_them() {
 }
 
 #[test]
+fn the_original_settings_make_29_rules_too() {
+    for (method, budget) in [("sharp", 4_500), ("sharp:m=off", 800)] {
+        let course = drive(method, &Setup::new(7), &Oracle::new(3), budget);
+        let counts: Vec<u64> = course.epochs.iter().map(|(rules, _)| *rules).take(5).collect();
+        assert_eq!(counts, [1, 8, 15, 22, 29], "{method}: {:?}", course.epochs);
+        let rules = |trial: &Trial| trial.candidate.rule_set().unwrap().rules.len();
+        let reached = course.trials.iter().position(|trial| rules(trial) == 29).unwrap();
+        // The paper's 5 to 36 hours are about 600 to 4,300 runs of 30 s.
+        assert!((500..4_400).contains(&reached), "{method}: {reached}");
+    }
+}
+
+#[test]
 fn faults_are_borne_until_they_are_too_many() {
     let oracle = Oracle { fails: |number| number == 0 || number % 9 == 4, ..Oracle::new(1) };
     let course = drive("sharp:m=off", &Setup::new(1), &oracle, 1_000);
