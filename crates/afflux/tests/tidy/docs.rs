@@ -9,9 +9,6 @@ fn documents(tree: &Tree) -> Vec<(&str, &str)> {
     tree.files().filter(|(path, _)| path.ends_with(".md") && is_one(path)).collect()
 }
 
-/// Links to what is still to be made: the survey of the presets, by `make presets`.
-const PENDING: &[&str] = &["docs/presets.md"];
-
 /// Links that lead nowhere, and commands and targets that do not exist.
 pub(crate) fn promises(tree: &Tree) -> Vec<String> {
     let targets = targets(tree.text("Makefile"));
@@ -26,11 +23,8 @@ pub(crate) fn promises(tree: &Tree) -> Vec<String> {
             }
             if !fenced {
                 for link in links(line) {
-                    let (exists, pending) = (resolves(tree, path, link), PENDING.contains(&link));
-                    if !exists && !pending {
+                    if !resolves(tree, path, link) {
                         complaints.push(format!("{at}: {link} does not exist: mend the link"));
-                    } else if exists && pending {
-                        complaints.push(format!("{at}: {link} is there: take it out of PENDING"));
                     }
                 }
             }
@@ -166,11 +160,6 @@ fn links_lead_somewhere() {
     assert_eq!(said(promises, "docs/b.md", "[a](a.md#x) [b](../docs/a.md)"), 0);
     assert_eq!(said(promises, "docs/b.md", "[a](docs/a.md) [b](../../README.md)"), 2);
     assert_eq!(said(promises, "notes/b.md", "[a](nowhere)"), 0);
-    // What is pending is excused until it is there.
-    let pending = PENDING.first().copied().unwrap_or("docs/a.md");
-    let readme = ("README.md", &*format!("[a]({pending})"));
-    assert_eq!(promises(&Tree::of(&[readme])).len(), 0);
-    assert_eq!(promises(&Tree::of(&[readme, (pending, "")])).len(), 1);
 }
 
 #[test]
