@@ -10,6 +10,7 @@
 
 pub mod catalog;
 pub mod client;
+mod crc;
 pub mod engine;
 pub mod fileset;
 pub mod lab;

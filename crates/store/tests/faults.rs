@@ -128,6 +128,7 @@ fn write_frame(id: u64, offset: u64, data: &[u8]) -> Vec<u8> {
 
 /// A header whose checksum is right, whatever it says.
 fn sealed(mut bytes: [u8; HEADER_BYTES]) -> Vec<u8> {
+    // Another implementation than the server's, so that both must mean the same CRC.
     let crc = crc32c::crc32c(&bytes[..68]);
     bytes[68..].copy_from_slice(&crc.to_le_bytes());
     bytes.to_vec()

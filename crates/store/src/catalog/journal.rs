@@ -171,7 +171,7 @@ fn push_record(bytes: &mut Vec<u8>, change: &Change) {
     // A change is plain data with string keys, which always has a JSON form.
     let body = serde_json::to_vec(change).unwrap_or_default();
     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(&crc32c::crc32c(&body).to_le_bytes());
+    bytes.extend_from_slice(&crate::crc::crc32c(&body).to_le_bytes());
     bytes.extend_from_slice(&body);
 }
 
@@ -193,7 +193,7 @@ fn read_record(bytes: &[u8]) -> Result<(Change, usize), Unreadable> {
     }
     let Some(body) = rest.get(..length) else { return Err(Unreadable::Torn) };
     let last = rest.len() == length;
-    if crc32c::crc32c(body) != crc {
+    if crate::crc::crc32c(body) != crc {
         let why = "the checksum is wrong".to_owned();
         return Err(if last { Unreadable::Torn } else { Unreadable::Damaged(why) });
     }

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use bytes::Bytes;
 
 use super::wire::{FrameError, HEADER_BYTES, Header};
+use crate::crc::Running;
 use crate::objects::memory::Run;
 
 const ZEROS: &[u8] = &[0; 64 << 10];
@@ -72,12 +73,13 @@ impl Payload {
     fn crc(&self) -> u32 {
         match self {
             Self::Empty => 0,
-            Self::One(bytes, crc) => crc.unwrap_or_else(|| crc32c::crc32c(bytes)),
+            Self::One(bytes, crc) => crc.unwrap_or_else(|| crate::crc::crc32c(bytes)),
             Self::Runs(runs) => match &runs[..] {
                 [Run::Data(_, Some(crc))] => *crc,
                 runs => {
-                    let pieces = runs.iter().flat_map(Run::pieces);
-                    pieces.fold(0, crc32c::crc32c_append)
+                    let mut crc = Running::new();
+                    runs.iter().flat_map(Run::pieces).for_each(|piece| crc.update(piece));
+                    crc.finish()
                 }
             },
         }
@@ -192,7 +194,7 @@ impl<'a> FrameReader<'a> {
     pub(crate) fn payload(&mut self, header: &Header, into: &mut [u8]) -> Result<(), ReadError> {
         debug_assert_eq!(into.len(), header.payload_bytes as usize);
         let need = HEADER_BYTES + into.len();
-        let mut crc = 0;
+        let mut crc = Running::new();
         // The checksum is computed piece by piece, while each is still in the processor's cache.
         for piece in into.chunks_mut(READ_BYTES) {
             match self.stream.read_exact(piece) {
@@ -202,8 +204,8 @@ impl<'a> FrameReader<'a> {
                 }
                 other => other?,
             }
-            crc = crc32c::crc32c_append(crc, piece);
+            crc.update(piece);
         }
-        Ok(header.compare_crc(crc)?)
+        Ok(header.compare_crc(crc.finish())?)
     }
 }

@@ -226,7 +226,7 @@ impl Header {
         bytes[56..60].copy_from_slice(&self.third.to_le_bytes());
         bytes[60..64].copy_from_slice(&self.fourth.to_le_bytes());
         bytes[64..68].copy_from_slice(&self.payload_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..68]);
+        let crc = crate::crc::crc32c(&bytes[..68]);
         bytes[68..72].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -244,7 +244,7 @@ impl Header {
             return Err(FrameError::Version(u16_at(bytes, 4)));
         }
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(truncated) };
-        let (found, computed) = (u32_at(bytes, 68), crc32c::crc32c(&bytes[..68]));
+        let (found, computed) = (u32_at(bytes, 68), crate::crc::crc32c(&bytes[..68]));
         if found != computed {
             return Err(FrameError::HeaderChecksum { found, computed });
         }
@@ -284,7 +284,7 @@ impl Header {
 
     /// Compares a payload with the checksum in the header.
     pub fn check_payload(&self, payload: &[u8]) -> Result<(), FrameError> {
-        self.compare_crc(crc32c::crc32c(payload))
+        self.compare_crc(crate::crc::crc32c(payload))
     }
 
     /// Compares the CRC32C of a payload with the one in the header; that of no bytes is zero.
@@ -320,7 +320,7 @@ pub fn decode_frame(bytes: &[u8]) -> Result<(Header, &[u8], usize), FrameError> 
 /// A whole frame in one piece, for small payloads; length and checksum are filled in.
 pub fn encode_frame(mut header: Header, payload: &[u8]) -> Vec<u8> {
     header.payload_bytes = payload.len() as u32;
-    header.payload_crc = crc32c::crc32c(payload);
+    header.payload_crc = crate::crc::crc32c(payload);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(&header.encode());
     bytes.extend_from_slice(payload);
@@ -478,7 +478,7 @@ mod tests {
         assert_eq!(bytes[10..14], [2, 1, 4, 3]);
         let at = |at: usize| u32_at(&bytes, at);
         assert_eq!([at(16), at(24), at(28), at(32), at(40), at(48)], [11, 5, 3, 6, 7, 8]);
-        assert_eq!([at(56), at(60), at(64)], [9, 10, crc32c::crc32c(b"abc")]);
+        assert_eq!([at(56), at(60), at(64)], [9, 10, crate::crc::crc32c(b"abc")]);
         assert_eq!(&bytes[72..], b"abc");
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         for run in memory.read(OBJECT, offset, length).unwrap() {
             match run {
                 Run::Data(data, crc) => {
-                    assert!(crc.is_none_or(|crc| crc == crc32c::crc32c(&data)));
+                    assert!(crc.is_none_or(|crc| crc == crate::crc::crc32c(&data)));
                     bytes.extend_from_slice(&data);
                 }
                 Run::Zeros(count) => bytes.resize(bytes.len() + count, 0),
@@ -204,7 +204,7 @@ mod tests {
             let mut model: Vec<u8> = Vec::new();
             for (offset, length, value) in writes {
                 let data = Bytes::from(vec![value; length]);
-                let crc = crc32c::crc32c(&data);
+                let crc = crate::crc::crc32c(&data);
                 memory.write(OBJECT, offset as u64, data, Some(crc)).unwrap();
                 model.resize(model.len().max(offset + length), 0);
                 model[offset..offset + length].fill(value);
