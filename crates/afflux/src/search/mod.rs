@@ -15,7 +15,9 @@ use std::time::Instant;
 
 use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::objective::Objective;
-use afflux_core::search::{self, Asked, Best, Candidate, Outcome, Setup, Strategy, Told, Trial};
+use afflux_core::search::{
+    self, Asked, Best, Candidate, End, Outcome, Setup, Strategy, Told, Trial,
+};
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
 use afflux_core::target::{Run, Target, TargetError};
@@ -127,6 +129,9 @@ impl Driver<'_> {
         }
         loop {
             let trials = match strategy.ask() {
+                Asked::Finished(end @ End::Coarse { .. }) => {
+                    return Err(Failure::input(format!("{end}; and another --out")));
+                }
                 Asked::Finished(end) => return Ok(end.to_string()),
                 Asked::Trials(trials) => trials,
             };
