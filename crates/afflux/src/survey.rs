@@ -5,7 +5,6 @@
 
 use std::io::Write;
 
-use afflux_core::class::Class;
 use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
@@ -128,16 +127,10 @@ pub(crate) fn survey(
 /// The gap that would give every path the rate that it had, in microseconds and for a full-size
 /// request; a path that sends smaller ones waits accordingly less.
 fn fair_gap_micros(measurement: &Measurement) -> u64 {
-    let data = [Class::Read, Class::Write].map(Class::index);
-    let (mut paths, mut requests, mut bytes) = (0, 0, 0);
-    for client in &measurement.clients {
-        paths += u64::from(client.data_paths);
-        requests += data.iter().map(|&class| client.process_time[class].count()).sum::<u64>();
-        bytes += client.seconds.iter().flatten().sum::<u64>();
-    }
-    let micros = (measurement.counted_secs * 1e6) as u64 * paths / requests.max(1);
+    let micros = measurement.fair_gap().map_or(0, |gap| gap.as_nanos() / 1_000);
+    let bytes: u64 = measurement.clients.iter().flat_map(|client| &client.seconds).flatten().sum();
     // The controllers' own scaling of gaps by size, undone.
-    let size = bytes as f64 / requests.max(1) as f64 / f64::from(1 << 20);
+    let size = bytes as f64 / measurement.data_replies().max(1) as f64 / f64::from(1 << 20);
     (micros as f64 / (0.5 + 0.5 * size.min(1.0))) as u64
 }
 

@@ -39,6 +39,24 @@ pub struct Measurement {
     pub clients: Vec<ClientMeasurement>,
 }
 
+impl Measurement {
+    /// The mean time between two replies on a path for reads or writes: the fair share of a path at
+    /// this speed. `None` when nothing was answered.
+    pub fn fair_gap(&self) -> Option<Span> {
+        let paths: u64 = self.clients.iter().map(|client| u64::from(client.data_paths)).sum();
+        let secs = self.counted_secs * paths as f64 / self.data_replies() as f64;
+        (paths > 0 && self.data_replies() > 0).then(|| Span::from_secs_f64(secs))
+    }
+
+    /// Replies to reads and writes.
+    pub fn data_replies(&self) -> u64 {
+        let classes = self.clients.iter().flat_map(|client| {
+            [Class::Read, Class::Write].map(|class| client.process_time[class.index()].count())
+        });
+        classes.sum()
+    }
+}
+
 /// What one client did in the counted time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClientMeasurement {

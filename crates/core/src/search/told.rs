@@ -6,6 +6,7 @@ use crate::indicator::COUNT;
 use crate::measure::Measurement;
 use crate::rules::Hits;
 use crate::summary::Summary;
+use crate::units::Span;
 
 /// What a trial showed. It is what a driver's journal keeps of a trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -94,7 +95,7 @@ impl Outcome {
             speed_mb_s: summary.total_mb_s,
             speed_deviation_mb_s: summary.total_deviation_mb_s,
             hits: merged(measurement),
-            fair_gap_ns: fair_gap_ns(measurement),
+            fair_gap_ns: measurement.fair_gap().map(Span::as_nanos),
         }
     }
 }
@@ -122,22 +123,10 @@ fn merged(measurement: &Measurement) -> Vec<Hits> {
     hits.collect()
 }
 
-fn fair_gap_ns(measurement: &Measurement) -> Option<u64> {
-    let clients = &measurement.clients;
-    let paths: u64 = clients.iter().map(|client| u64::from(client.data_paths)).sum();
-    let data = |client: &crate::measure::ClientMeasurement| {
-        client.process_time[0].count() + client.process_time[1].count()
-    };
-    let replies: u64 = clients.iter().map(data).sum();
-    let gap_ns = measurement.counted_secs * 1e9 * paths as f64 / replies as f64;
-    (paths > 0 && replies > 0).then_some(gap_ns as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::ClientMeasurement;
-    use crate::units::Span;
 
     fn client(hits: &[Hits], replies: u64) -> ClientMeasurement {
         let mut client = ClientMeasurement { data_paths: 2, ..Default::default() };
