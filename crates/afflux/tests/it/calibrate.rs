@@ -7,18 +7,25 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Two clients with four operations under way, each answered after 5 ms: nearly even.
-fn calibrate(dir: &Path, args: &[&str]) -> Command {
+/// Two clients with four operations under way, each answered after 5 ms: nearly even, so much so
+/// that now and then every run carries the same number of bytes.
+const EVEN: &str = "null:5ms";
+
+/// Answered as fast as the machine goes: no two runs carry the same number of bytes, of some 10^6
+/// operations a second.
+const UNEVEN: &str = "null";
+
+fn calibrate(target: &str, dir: &Path, args: &[&str]) -> Command {
     let workload = dir.join("small.toml");
     std::fs::write(&workload, include_str!("small.toml")).unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
-    command.arg("calibrate").arg(workload).args(["--on", "null:5ms", "--settle", "20ms"]);
+    command.arg("calibrate").arg(workload).args(["--on", target, "--settle", "20ms"]);
     command.args(["--from", "1s", "--runs", "3"]).args(args);
     command
 }
 
-fn output(args: &[&str]) -> Output {
-    calibrate(tempfile::tempdir().unwrap().path(), args).output().unwrap()
+fn output(target: &str, args: &[&str]) -> Output {
+    calibrate(target, tempfile::tempdir().unwrap().path(), args).output().unwrap()
 }
 
 fn json(output: &Output) -> Value {
@@ -27,7 +34,7 @@ fn json(output: &Output) -> Value {
 
 #[test]
 fn it_takes_the_first_length_that_repeats() {
-    let output = output(&["--cv", "0.9", "--json"]);
+    let output = output(EVEN, &["--cv", "0.9", "--json"]);
     let talk = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{talk}");
     assert!(talk.contains("run 1 of at most") && talk.contains("left"), "a forecast: {talk}");
@@ -44,7 +51,7 @@ fn it_takes_the_first_length_that_repeats() {
 /// No machine repeats to a billionth; two lengths are tried, and the answer is no.
 #[test]
 fn when_nothing_repeats_the_answer_is_no() {
-    let output = output(&["--cv", "0.000000001", "--max", "2s", "--stop-early"]);
+    let output = output(UNEVEN, &["--cv", "0.000000001", "--max", "2s", "--stop-early"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(said.contains("No length up to 2s is long enough"), "{said}");
@@ -57,7 +64,7 @@ fn when_nothing_repeats_the_answer_is_no() {
 fn ctrl_c_ends_it_and_shows_what_was_seen() {
     let temporary = tempfile::tempdir().unwrap();
     for (wait, seen) in [(300, false), (4_000, true)] {
-        let child = calibrate(temporary.path(), &["--cv", "0.000000001"])
+        let child = calibrate(UNEVEN, temporary.path(), &["--cv", "0.000000001"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
