@@ -1,1 +1,139 @@
-fn main() {}
+//! How many requests and events a second worlds of many sizes do on one core, and what memory they
+//! take. The lines that begin with "result:" are for the table of `make bench`.
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine, not the world")]
+#![allow(clippy::disallowed_macros, reason = "a benchmark prints its results")]
+#![allow(clippy::disallowed_types, reason = "a benchmark measures the machine, not the world")]
+
+use std::time::Instant;
+
+use afflux_core::setting::Setting;
+use afflux_core::target::Unwatched;
+use afflux_sim::{Outcome, Scenario, Simulation};
+
+/// What one run cost.
+struct Cost {
+    outcome: Outcome,
+    build_secs: f64,
+    run_secs: f64,
+    /// Bytes by which the process grew.
+    bytes: u64,
+}
+
+impl Cost {
+    fn requests_s(&self) -> f64 {
+        self.outcome.totals.replies as f64 / self.run_secs
+    }
+
+    fn nanos_a_request(&self) -> f64 {
+        1e9 / self.requests_s()
+    }
+}
+
+/// Bytes of the process that are in memory.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+fn cost(scenario: &str, overrides: &[String], control: &str) -> Cost {
+    let text = format!("afflux-scenario = 1\nname = \"bench\"\n{scenario}");
+    let scenario = Scenario::parse(&text).and_then(|scenario| scenario.with(overrides));
+    let scenario = scenario.expect("the scenarios below are right");
+    let setting = Setting::parse(control, &|name| Err(name.to_owned())).expect("a known setting");
+    let before = resident_bytes();
+    let start = Instant::now();
+    let simulation = Simulation::new(&scenario, &setting, 1).expect("the files fit");
+    let build_secs = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let outcome = simulation.run(&Unwatched).expect("nobody cancels it");
+    let run_secs = start.elapsed().as_secs_f64();
+    let bytes = resident_bytes().saturating_sub(before);
+    Cost { outcome, build_secs, run_secs, bytes }
+}
+
+/// Random writes of 1 MiB by four threads a client over four stripes each, AIMD on every path.
+const MANY: &str = r#"
+[servers]
+device = "hdd"
+bulk = true
+placement = "even"
+[run]
+settle = "1s"
+[workload]
+clients = 100
+files = { each = 1, size = "64 MiB", stripe_count = 4 }
+[[workload.stream]]
+threads = 4
+steps = [{ do = "write", access = "random", size = "1 MiB" }]
+"#;
+
+fn many(clients: u32, servers: u32, secs: u32) -> Cost {
+    let overrides = [
+        format!("clients.count={clients}"),
+        format!("servers.count={servers}"),
+        format!("run.length={secs}s"),
+    ];
+    cost(MANY, &overrides, "aimd")
+}
+
+/// IOR of the credits paper: 512 GiB by 1,024 clients, a file each, one server.
+const CREDITS: &str = r#"
+[network]
+client_rate = "10Gbit/s"
+server_rate = "10Gbit/s"
+[servers]
+count = 1
+spindles = 8
+bulk = true
+[run]
+settle = "0s"
+length = "10h"
+[[application]]
+bytes = "512MiB"
+[application.workload]
+clients = 1024
+files = { each = 1, size = "512 MiB" }
+[[application.workload.stream]]
+threads = 8
+steps = [{ do = "write", size = "1 MiB" }]
+"#;
+
+fn main() {
+    let small = many(1_024, 32, 400);
+    tell("1,024 clients, 32 disks, aimd (target 400,000 requests/s)", &small);
+    let large = many(65_536, 1_024, 15);
+    tell("65,536 clients, 1,024 disks, aimd (target 100,000 requests/s)", &large);
+    let credits = cost(CREDITS, &[], "fixed:8");
+    tell("credits, 1,024 clients, 512 GiB (target 3 s)", &credits);
+    println!(
+        "result: sim/credits, 524,288 requests: seconds of wall | {:.2} ({} requests)",
+        credits.run_secs, credits.outcome.totals.replies
+    );
+    for (clients, servers, secs) in
+        [(100, 4, 4_000), (1_000, 10, 1_500), (10_000, 100, 150), (100_000, 1_000, 15), (1_000_000, 10_000, 5)]
+    {
+        let one = many(clients, servers, secs);
+        println!(
+            "result: sim/curve {clients} clients, {servers} servers | {:.0} requests/s, {:.2} M \
+             events/s, {:.0} ns/request ({:.1}x of 1,024), {:.0} B/client, built in {:.2} s",
+            one.requests_s(),
+            one.outcome.totals.events as f64 / one.run_secs / 1e6,
+            one.nanos_a_request(),
+            one.nanos_a_request() / small.nanos_a_request(),
+            one.bytes as f64 / f64::from(clients),
+            one.build_secs,
+        );
+    }
+}
+
+fn tell(name: &str, cost: &Cost) {
+    println!(
+        "result: sim/{name} | {:.0} requests/s, {:.2} M events/s ({} requests in {:.2} s)",
+        cost.requests_s(),
+        cost.outcome.totals.events as f64 / cost.run_secs / 1e6,
+        cost.outcome.totals.replies,
+        cost.run_secs,
+    );
+}

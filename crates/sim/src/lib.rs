@@ -39,7 +39,15 @@ pub mod scenario;
 pub mod series;
 pub mod target;
 
+mod client;
 mod events;
+mod faults;
+mod invariants;
+mod locks;
+mod metadata;
+mod network;
+mod request;
+mod server;
 mod world;
 
 pub use outcome::Outcome;

@@ -29,38 +29,53 @@ impl HoldTotals {
     }
 }
 
-/// The clock of one path's holds: the head of its queue is either free or held for one reason.
+/// What holds the head of one path's queue, and since when: either it is free, or held for one
+/// reason. Where there are many paths, several may add to the same totals.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    current: Option<(HoldReason, Time)>,
+}
+
+impl Held {
+    /// Notes that from `now` on the head of the queue is held for `reason`, or not held.
+    pub fn note(&mut self, totals: &mut HoldTotals, now: Time, reason: Option<HoldReason>) {
+        let before = self.current.map(|(reason, _)| reason);
+        if before == reason {
+            return;
+        }
+        self.settle(totals, now);
+        self.current = reason.map(|reason| (reason, now));
+        if let Some(reason) = reason {
+            totals.holds[reason.index()] += 1;
+        }
+    }
+
+    /// Adds the time up to `now`.
+    pub fn settle(&mut self, totals: &mut HoldTotals, now: Time) {
+        if let Some((reason, since)) = &mut self.current {
+            totals.held_nanos[reason.index()] += now.since(*since).as_nanos();
+            *since = now;
+        }
+    }
+}
+
+/// The clock of one path's holds, with totals of its own.
 #[derive(Clone, Debug, Default)]
 pub struct HoldLedger {
     totals: HoldTotals,
-    current: Option<(HoldReason, Time)>,
+    held: Held,
 }
 
 impl HoldLedger {
     /// Notes that from `now` on the head of the queue is held for `reason`, or not held.
     pub fn note(&mut self, now: Time, reason: Option<HoldReason>) {
-        let before = self.current.map(|(reason, _)| reason);
-        if before == reason {
-            return;
-        }
-        self.settle(now);
-        self.current = reason.map(|reason| (reason, now));
-        if let Some(reason) = reason {
-            self.totals.holds[reason.index()] += 1;
-        }
+        self.held.note(&mut self.totals, now, reason);
     }
 
     /// The totals up to `now`.
     pub fn totals(&mut self, now: Time) -> HoldTotals {
-        self.settle(now);
+        self.held.settle(&mut self.totals, now);
         self.totals
-    }
-
-    fn settle(&mut self, now: Time) {
-        if let Some((reason, since)) = &mut self.current {
-            self.totals.held_nanos[reason.index()] += now.since(*since).as_nanos();
-            *since = now;
-        }
     }
 }
 

@@ -1,0 +1,225 @@
+//! Where the objects of files lie on the servers.
+
+use afflux_core::device::placement::{Piece, Placement, PlacementError, PlacementPolicy};
+use afflux_core::rng::Rng;
+
+use crate::scenario::{Placing, Servers as ServerOptions};
+
+/// A stripe of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// The application.
+    pub(crate) application: u32,
+    /// The file, numbered within the application.
+    pub(crate) file: u32,
+    pub(crate) stripe: u32,
+}
+
+/// The files of one application, as far as their places depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileShape {
+    /// How many in all.
+    pub(crate) files: u64,
+    /// Bytes of each.
+    pub(crate) file_bytes: u64,
+    /// Servers over which they go round.
+    pub(crate) servers: u32,
+    /// Stripes of each.
+    pub(crate) stripes: u32,
+    /// Bytes in a row on one server.
+    pub(crate) unit_bytes: u32,
+}
+
+impl FileShape {
+    /// Objects of the files on one server, at most.
+    fn objects(&self) -> u64 {
+        self.files.div_ceil(u64::from(self.servers)) * u64::from(self.stripes)
+    }
+
+    /// Bytes of one object, at most.
+    fn object_bytes(&self) -> u64 {
+        let units = self.file_bytes.div_ceil(u64::from(self.unit_bytes));
+        units.div_ceil(u64::from(self.stripes)) * u64::from(self.unit_bytes)
+    }
+}
+
+/// Where objects lie, on every server.
+pub(crate) enum Places {
+    /// By core's placement, one for each server: what was never touched gets its place then.
+    Kept(Vec<Placement>),
+    /// By formula.
+    Even(EvenPlaces),
+}
+
+/// Objects in slots of one size, spread by multiples of the golden ratio.
+pub(crate) struct EvenPlaces {
+    slot_bytes: u64,
+    slots: u64,
+    stride: u64,
+    /// For each application, the objects of those before it, and its shape.
+    shapes: Vec<(u64, FileShape)>,
+    /// For each server, the slot of the first object.
+    shifts: Vec<u32>,
+}
+
+impl Places {
+    /// Places on `options.count` servers, or the bytes that are needed and there on each.
+    pub(crate) fn new(
+        options: &ServerOptions,
+        shapes: &[FileShape],
+        seed: u64,
+    ) -> Result<Self, PlacementError> {
+        let capacity_bytes =
+            options.device.capacity_bytes().saturating_mul(u64::from(options.spindles));
+        let objects: u64 = shapes.iter().map(FileShape::objects).sum();
+        let object_bytes = shapes.iter().map(FileShape::object_bytes).max().unwrap_or(0);
+        let needed = shapes.iter().fold(0_u64, |sum, shape| {
+            sum.saturating_add(shape.objects().saturating_mul(shape.object_bytes()))
+        });
+        if needed > capacity_bytes {
+            return Err(PlacementError::Full { needed_bytes: needed, free_bytes: capacity_bytes });
+        }
+        let mut rng = Rng::new(seed).fork("places");
+        let policy = match options.placement {
+            Placing::Apart => PlacementPolicy::Apart,
+            Placing::Arrival => PlacementPolicy::Arrival,
+            Placing::Even => {
+                // Whole blocks of 4 KiB, as disks have them.
+                let slot_bytes = (capacity_bytes / objects.max(1)) & !0xfff;
+                if slot_bytes < object_bytes {
+                    let needed_bytes = object_bytes.saturating_mul(objects);
+                    return Err(PlacementError::Full { needed_bytes, free_bytes: capacity_bytes });
+                }
+                let mut before = 0;
+                let with_rank = |shape: &FileShape| {
+                    let first = before;
+                    before += shape.objects();
+                    (first, *shape)
+                };
+                let slots = objects.max(1);
+                return Ok(Self::Even(EvenPlaces {
+                    slot_bytes,
+                    slots,
+                    stride: stride(slots),
+                    shapes: shapes.iter().map(with_rank).collect(),
+                    shifts: (0..options.count).map(|_| rng.below(slots) as u32).collect(),
+                }));
+            }
+        };
+        let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
+        Ok(Self::Kept((0..options.count).map(fresh).collect()))
+    }
+
+    /// Appends where a range of an object lies.
+    pub(super) fn locate(
+        &mut self,
+        server: u32,
+        object: Object,
+        offset_bytes: u64,
+        length_bytes: u64,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), PlacementError> {
+        match self {
+            Self::Kept(servers) => {
+                let place = &mut servers[server as usize];
+                place.place(object.key(), offset_bytes, length_bytes, pieces)
+            }
+            Self::Even(even) => {
+                let offset_bytes = even.base(server, object) + offset_bytes;
+                pieces.push(Piece { offset_bytes, length_bytes });
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the places of an object back.
+    pub(super) fn remove(&mut self, server: u32, object: Object) {
+        if let Self::Kept(servers) = self {
+            servers[server as usize].delete(object.key());
+        }
+    }
+}
+
+impl EvenPlaces {
+    /// Of each row of as many files as there are servers, every server keeps each stripe once.
+    fn base(&self, server: u32, object: Object) -> u64 {
+        let (first, shape) = &self.shapes[object.application as usize];
+        let row = u64::from(object.file / shape.servers);
+        let rank = first + row * u64::from(shape.stripes) + u64::from(object.stripe);
+        let shift = u64::from(self.shifts[server as usize]);
+        (rank * self.stride + shift) % self.slots * self.slot_bytes
+    }
+}
+
+impl Object {
+    /// As the lab names objects to its placement.
+    fn key(self) -> u64 {
+        let file = u64::from(self.application) << 36 | (u64::from(self.file) + 1);
+        file.rotate_left(20) ^ u64::from(self.stripe)
+    }
+}
+
+/// The number next to `count` by the golden ratio that shares no factor with it.
+fn stride(count: u64) -> u64 {
+    let golden = ((count as f64 * 0.618_033_988_749_894_8) as u64).max(1);
+    let shares = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a > 1
+    };
+    (golden..=count.max(1)).find(|stride| !shares(*stride, count)).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn even_places_never_overlap() {
+        let shape = |files, stripes| FileShape {
+            files,
+            file_bytes: 8 << 20,
+            servers: 5,
+            stripes,
+            unit_bytes: 1 << 20,
+        };
+        let shapes = [shape(13, 3), shape(7, 5)];
+        let options = ServerOptions { count: 5, placement: Placing::Even, ..Default::default() };
+        let mut places = Places::new(&options, &shapes, 3).unwrap();
+        let mut seen = BTreeSet::new();
+        let mut pieces = Vec::new();
+        for (application, shape) in shapes.iter().enumerate() {
+            for file in 0..shape.files as u32 {
+                for stripe in 0..shape.stripes {
+                    let object = Object { application: application as u32, file, stripe };
+                    let server = (file + stripe) % 5;
+                    pieces.clear();
+                    places.locate(server, object, 0, shape.object_bytes(), &mut pieces).unwrap();
+                    assert!(seen.insert((server, pieces[0].offset_bytes)), "{object:?}");
+                }
+            }
+        }
+        let starts: Vec<_> = seen.into_iter().collect();
+        for pair in starts.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+            assert!(pair[1].1 - pair[0].1 >= 8 << 20, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let shape = FileShape {
+            files: 1_000,
+            file_bytes: 1 << 30,
+            servers: 1,
+            stripes: 1,
+            unit_bytes: 1 << 20,
+        };
+        for placement in [Placing::Apart, Placing::Arrival, Placing::Even] {
+            let options = ServerOptions { count: 1, placement, ..Default::default() };
+            assert!(Places::new(&options, &[shape], 0).is_err());
+        }
+    }
+}
