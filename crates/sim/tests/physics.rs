@@ -39,7 +39,12 @@ steps = [{ do = "read", size = "1 MiB" }]
 #[test]
 fn one_sequential_stream_runs_at_the_rate_of_the_disk() {
     // The disk reads 113 MB/s at the edge and 57 within: a file lies somewhere between.
-    let outcome = run(ONE_STREAM, &["network.client_rate=10Gbit/s", "network.server_rate=10Gbit/s"], "none", 1);
+    let outcome = run(
+        ONE_STREAM,
+        &["network.client_rate=10Gbit/s", "network.server_rate=10Gbit/s"],
+        "none",
+        1,
+    );
     let disk = speed(&outcome);
     assert!((57.0..113.0).contains(&disk), "{disk}");
 }
@@ -109,7 +114,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
 #[test]
 fn every_preset_runs() {
     for preset in afflux_core::workload::PRESETS {
-        let outcome = run(&format!("workload = \"{}\"", preset.name), &["run.length=5s"], "none", 1);
+        let outcome =
+            run(&format!("workload = \"{}\"", preset.name), &["run.length=5s"], "none", 1);
         assert!(speed(&outcome) > 1.0, "{}: {}", preset.name, speed(&outcome));
         assert_eq!(outcome.totals.failed, 0);
     }
