@@ -30,11 +30,14 @@
 //! ```
 
 mod anneal;
+mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
 pub mod external;
 mod grid;
+mod outlier;
+mod paired;
 mod random;
 mod remy;
 mod sharp;
@@ -42,7 +45,9 @@ mod sharp;
 mod testing;
 mod told;
 
+pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
+pub use outlier::{Doubt, Outliers};
 pub use told::{Outcome, Told};
 
 use crate::parameters::{Named, Parameter, ParameterError, Parameters};
@@ -76,10 +81,17 @@ pub struct Setup {
     pub seed: u64,
     /// What trials run on, unless a method says otherwise.
     pub source: Source,
-    /// What stands before the search: paired methods run it beside each candidate.
+    /// What stands before the search.
     pub baseline: Candidate,
+    /// Whether the baseline runs beside each candidate, whose score is then what it has over the
+    /// baseline of its own pair, added to `reference`.
+    pub paired: bool,
+    /// The baseline's score that scores of pairs refer to; the first one measured when absent.
+    pub reference: Option<f64>,
     /// Rules to start from, such as those of an earlier search; a method's own start when absent.
     pub start: Option<RuleSet>,
+    /// The best fixed setting, where it is known; methods may be set to start from it.
+    pub fixed: Option<BestFixed>,
     /// The gap at which every path has its fair share of what the target can do, where it is known
     /// beforehand; methods that need it otherwise measure it, see [`Outcome::fair_gap_ns`].
     pub fair_gap: Option<Span>,
@@ -92,7 +104,10 @@ impl Setup {
             seed,
             source: Source::Target,
             baseline: Candidate::setting("none"),
+            paired: false,
+            reference: None,
             start: None,
+            fixed: None,
             fair_gap: None,
         }
     }
@@ -255,7 +270,8 @@ pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterEr
         ParameterError::UnknownName { kind: "method", name, known }
     })?;
     let named = Named { kind: "method", name: entry.name, parameters: entry.parameters };
-    (entry.build)(&Parameters::parse(named, rest)?, setup)
+    let strategy = (entry.build)(&Parameters::parse(named, rest)?, setup)?;
+    Ok(if setup.paired { Box::new(paired::Paired::new(strategy, setup)) } else { strategy })
 }
 
 #[cfg(test)]
