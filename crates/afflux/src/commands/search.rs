@@ -44,6 +44,12 @@ pub(crate) struct SearchArgs {
     /// Rounds of the confirmation: baseline, best fixed setting and what was found in each
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=100))]
     pairs: u32,
+    /// Runs of each trial; without it 1, or 3 when bursts are scored by their deviation
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
+    /// Run candidates without the baseline beside each: twice as fast, but drift stays in
+    #[arg(long)]
+    unpaired: bool,
     /// Counted time of a run
     #[arg(long, default_value = "10s", value_parser = whole_seconds)]
     length: Span,
@@ -68,9 +74,15 @@ Examples:
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
 
 Every search measures a grid of fixed windows and gaps first, and what it finds must beat
-the best of them in fresh runs. It may be killed at any time: the same command goes on
-where it was. The directory keeps search.jsonl (every trial) and found.rules (the rules,
-with where they come from).";
+the best of them in fresh runs. The baseline runs beside each candidate. It may be killed at
+any time: the same command goes on where it was. The directory keeps search.jsonl (every
+trial), found.rules (the rules, with where they come from), result.json and report.html.";
+
+/// A deviation over runs takes several of them.
+fn runs_of_trial(objective: &Objective, workload: &Workload) -> u32 {
+    let deviates = ["var", "cv"].iter().any(|name| objective.names(name));
+    if workload.is_bursty() && deviates { 3 } else { 1 }
+}
 
 /// Runs the command.
 pub(crate) fn run(
@@ -100,6 +112,8 @@ pub(crate) fn run(
         settle: args.settle,
         length: args.length,
         pairs: args.pairs,
+        runs: args.runs.unwrap_or_else(|| runs_of_trial(&objective, &workload)),
+        unpaired: args.unpaired,
     };
     let journal = Journal::open(&args.out, &head)?;
     let earlier = journal.entries.len();
@@ -151,7 +165,16 @@ fn print(
     let (fixed, best) = (&found.fixed, &found.best);
     writeln!(out, "The method ended: {}.", found.ended)?;
     writeln!(out, "Best fixed setting: {}, {}", fixed.candidate.label(), number(fixed.score))?;
-    writeln!(out, "Found: {}, {}\n", best.candidate.label(), number(best.score))?;
+    writeln!(out, "Found: {}, {}", best.candidate.label(), number(best.score))?;
+    let again = found.entries.iter().filter(|entry| entry.again.is_some()).count();
+    if again > 0 {
+        let of = found.entries.len();
+        writeln!(
+            out,
+            "Doubted and made again: {again} of {of} trials; search.jsonl has them all."
+        )?;
+    }
+    writeln!(out)?;
     for comparison in &found.comparisons {
         print_comparison(out, target, workload, &plan, comparison)?;
     }
@@ -167,11 +190,10 @@ fn keep(
     talk: &mut dyn Write,
 ) -> Result<(), Failure> {
     let Some(file) = found.best.candidate.rule_file() else { return Ok(()) };
-    let gain = found.comparisons.first().and_then(|comparison| comparison.metrics.first());
-    let gain = gain.map(|compared| {
-        let change = compared.change_percent;
-        format!("{:+.1}% ({:+.1}% to {:+.1}%)", change.mean, change.low, change.high)
-    });
+    let gain = |comparison: usize| {
+        let metric = found.comparisons.get(comparison).and_then(|c| c.metrics.first());
+        metric.map(|compared| compared.change_percent.in_percent()).unwrap_or_default()
+    };
     let provenance = [
         ("workload", head.workload.clone()),
         ("clients", head.clients.to_string()),
@@ -180,7 +202,9 @@ fn keep(
         ("objective", head.objective.clone()),
         ("seed", head.seed.to_string()),
         ("score", found.best.score.to_string()),
-        ("throughput-against-none", gain.unwrap_or_default()),
+        ("throughput-against-none", gain(0)),
+        ("best-fixed", found.fixed.candidate.label()),
+        ("throughput-against-best-fixed", gain(1)),
         ("program", format!("afflux {}", head.program)),
     ];
     let provenance = provenance.map(|(key, value)| (key.to_owned(), value)).to_vec();

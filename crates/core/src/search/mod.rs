@@ -48,6 +48,7 @@ mod told;
 pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
 pub use outlier::{Doubt, Outliers};
+pub use paired::referred;
 pub use told::{Outcome, Told};
 
 use crate::parameters::{Named, Parameter, ParameterError, Parameters};
@@ -83,8 +84,8 @@ pub struct Setup {
     pub source: Source,
     /// What stands before the search.
     pub baseline: Candidate,
-    /// Whether the baseline runs beside each candidate, whose score is then what it has over the
-    /// baseline of its own pair, added to `reference`.
+    /// Whether the baseline runs beside each candidate, whose score then counts against that
+    /// of its own pair, see [`referred`].
     pub paired: bool,
     /// The baseline's score that scores of pairs refer to; the first one measured when absent.
     pub reference: Option<f64>,
@@ -134,12 +135,22 @@ pub struct Trial {
     pub fidelity: f64,
     /// What it runs on.
     pub source: Source,
-    /// Trials of one pair belong side by side, so that drift meets both alike: the driver runs them
-    /// one right after the other, in the order of their numbers. The strategy alternates who is
-    /// first. `None` for a trial that stands alone.
-    pub pair: Option<u64>,
+    /// The pair that it is one of; `None` for a trial that stands alone.
+    pub pair: Option<Pair>,
     /// Seed of the workload's choices. Trials that are to be compared share it.
     pub seed: u64,
+}
+
+/// The place of a trial in a pair of a candidate and the baseline.
+///
+/// Both belong side by side, so that drift meets them alike: the driver runs them one right after
+/// the other, in the order of their numbers. Which of the two is first changes from pair to pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pair {
+    /// The pair's number in this search, from 0.
+    pub number: u64,
+    /// Whether this trial is the baseline's.
+    pub is_baseline: bool,
 }
 
 /// What a strategy answers when it is asked.

@@ -6,9 +6,9 @@
 //! middle one of the three, and keeps the scores of all.
 //!
 //! A run is doubted when the same candidate has scored very differently before, by more than
-//! [`DEVIATIONS`] times the usual noise and by [`LEAST`] at least; or when its seconds are far more
-//! uneven than those of the search's runs so far. A candidate that runs for the first time can
-//! only be doubted for the latter: nobody knows yet what it should score.
+//! [`DEVIATIONS`] times the usual noise and by [`LEAST`] at least; when it is a candidate's first
+//! and scores as far off what other candidates scored when they were new, and by [`LEAST_OF_NEW`];
+//! or when its seconds are far more uneven than those of the search's runs so far.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -27,6 +27,9 @@ const DEVIATIONS: f64 = 6.0;
 
 /// The least difference that is doubted, as a part of the usual score.
 const LEAST: f64 = 0.1;
+
+/// The least difference of a new candidate to others that is doubted.
+const LEAST_OF_NEW: f64 = 0.3;
 
 /// A run is uneven when its seconds vary by so many times the usual, and by [`UNEVEN`] at least.
 const TIMES_AS_UNEVEN: f64 = 3.0;
@@ -47,6 +50,13 @@ pub enum Doubt {
         /// The median of its earlier scores.
         usual: f64,
     },
+    /// It is a candidate's first, and others have scored otherwise.
+    Odd {
+        /// Its score.
+        score: f64,
+        /// The median of the first scores of other candidates.
+        usual: f64,
+    },
     /// Its seconds are more uneven than usual.
     Uneven {
         /// Their deviation, as a part of their mean.
@@ -61,6 +71,9 @@ impl fmt::Display for Doubt {
         match self {
             Self::Unlike { score, usual } => {
                 write!(f, "it scored {score:.4} where {usual:.4} was usual")
+            }
+            Self::Odd { score, usual } => {
+                write!(f, "it scored {score:.4} where others scored about {usual:.4}")
             }
             Self::Uneven { variation, usual } => {
                 write!(f, "its seconds varied by {variation:.2} where {usual:.2} was usual")
@@ -90,6 +103,8 @@ impl fmt::Display for Doubt {
 pub struct Outliers {
     /// Scores by candidate and length.
     scores: BTreeMap<Kind, VecDeque<f64>>,
+    /// First scores of candidates, by length.
+    firsts: BTreeMap<u64, VecDeque<f64>>,
     variations: VecDeque<f64>,
 }
 
@@ -103,13 +118,22 @@ fn kind(trial: &Trial) -> Kind {
 impl Outliers {
     /// Why the run should be made again, if it should.
     pub fn doubt(&self, trial: &Trial, outcome: &Outcome) -> Option<Doubt> {
-        self.unlike(trial, outcome).or_else(|| self.uneven(outcome))
+        let doubt = match self.scores.get(&kind(trial)) {
+            Some(earlier) => self.unlike(kind(trial), outcome.score, earlier),
+            None => self.odd(trial, outcome.score),
+        };
+        doubt.or_else(|| self.uneven(outcome))
     }
 
     /// Takes a run that is told to the strategy.
     pub fn take(&mut self, trial: &Trial, outcome: &Outcome) {
         if outcome.score.is_finite() {
-            remember(self.scores.entry(kind(trial)).or_default(), outcome.score);
+            let scores = self.scores.entry(kind(trial)).or_default();
+            if scores.is_empty() {
+                let firsts = self.firsts.entry(trial.fidelity.to_bits()).or_default();
+                remember(firsts, outcome.score);
+            }
+            remember(scores, outcome.score);
         }
         if let Some(variation) = variation(outcome) {
             remember(&mut self.variations, variation);
@@ -123,9 +147,7 @@ impl Outliers {
         order.get(scores.len() / 2).copied().unwrap_or(0)
     }
 
-    fn unlike(&self, trial: &Trial, outcome: &Outcome) -> Option<Doubt> {
-        let (kind, score) = (kind(trial), outcome.score);
-        let earlier = self.scores.get(&kind).filter(|earlier| !earlier.is_empty())?;
+    fn unlike(&self, kind: Kind, score: f64, earlier: &VecDeque<f64>) -> Option<Doubt> {
         let usual = median(earlier.iter().copied());
         // The noise of the length, as the candidate that ran most often at it showed it.
         let alike = self.scores.iter().filter(|(other, _)| other.1 == kind.1);
@@ -134,6 +156,14 @@ impl Outliers {
         let bound = (DEVIATIONS * noise).max(LEAST) * usual.abs();
         let is_off = !score.is_finite() || (score - usual).abs() > bound;
         (is_off && bound > 0.0).then_some(Doubt::Unlike { score, usual })
+    }
+
+    fn odd(&self, trial: &Trial, score: f64) -> Option<Doubt> {
+        let others = self.firsts.get(&trial.fidelity.to_bits())?;
+        let usual = median(others.iter().copied());
+        let bound = (DEVIATIONS * noise(others)).max(LEAST_OF_NEW) * usual.abs();
+        let is_off = !score.is_finite() || (score - usual).abs() > bound;
+        (others.len() >= ENOUGH && is_off && bound > 0.0).then_some(Doubt::Odd { score, usual })
     }
 
     fn uneven(&self, outcome: &Outcome) -> Option<Doubt> {
@@ -195,6 +225,24 @@ mod tests {
         // So has another length.
         let short = Trial { fidelity: 0.1, ..trial(8) };
         assert_eq!(outliers.doubt(&short, &outcome(30.0, 0.05)), None);
+    }
+
+    #[test]
+    fn a_new_candidate_is_odd_by_what_others_score() {
+        let mut outliers = Outliers::default();
+        for (window, score) in (1..).zip([100.0, 95.0, 110.0, 105.0, 98.0, 102.0]) {
+            assert_eq!(outliers.doubt(&trial(window), &outcome(score, 0.05)), None);
+            outliers.take(&trial(window), &outcome(score, 0.05));
+        }
+        assert_eq!(outliers.doubt(&trial(9), &outcome(80.0, 0.05)), None);
+        let doubt = outliers.doubt(&trial(9), &outcome(33.0, 0.05)).unwrap();
+        assert!(doubt.to_string().contains("others scored about 102"), "{doubt}");
+        // Where candidates differ much, bad ones are nothing odd.
+        let mut wide = Outliers::default();
+        for (window, score) in (1..).zip([100.0, 5.0, 60.0, 30.0, 80.0, 10.0, 50.0]) {
+            wide.take(&trial(window), &outcome(score, 0.05));
+        }
+        assert_eq!(wide.doubt(&trial(9), &outcome(1.0, 0.05)), None);
     }
 
     #[test]

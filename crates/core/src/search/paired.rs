@@ -1,13 +1,15 @@
 //! Runs the baseline beside each trial of another strategy, so that drift goes out of its scores.
 //!
-//! Not from the papers: their runs stand alone. What a candidate has over the baseline of its own
-//! pair is added to the score of the search's first baseline: drift of the target cancels, and
-//! scores keep their size. Which of the two goes first changes from pair to pair, so that it gives
-//! no advantage. It costs a second run for each, and the noise of that run.
+//! Not from the papers: their runs stand alone. A candidate is scored against the baseline of its
+//! own pair, and that against the search's first baseline ([`referred`]): drift of the target
+//! cancels, and scores keep their size. Which of the two goes first changes from pair to pair, so
+//! that it gives no advantage. It costs a second run for each, and the noise of that run.
 
 use std::collections::BTreeMap;
 
-use super::{Asked, Best, Candidate, NotAwaited, Outcome, Progress, Setup, Strategy, Told, Trial};
+use super::{
+    Asked, Best, Candidate, NotAwaited, Outcome, Pair, Progress, Setup, Strategy, Told, Trial,
+};
 
 /// A strategy each of whose trials is one of a pair.
 ///
@@ -21,6 +23,24 @@ pub(super) struct Paired {
     /// What was told of pairs whose other trial is still awaited.
     halves: BTreeMap<u64, Told>,
     told: u64,
+}
+
+/// What a candidate that scored `score` beside a baseline of `baseline` would have scored when the
+/// baseline was at `reference`.
+///
+/// A target that is slower by a tenth is so for both, so it is their ratio that carries over. Where
+/// a baseline is not above zero, as objectives that subtract can have it, it is the difference.
+///
+/// ```
+/// use afflux_core::search::referred;
+/// assert_eq!(referred(60.0, 50.0, 100.0), 120.0);
+/// assert_eq!(referred(-20.0, -30.0, -10.0), 0.0);
+/// ```
+pub fn referred(score: f64, baseline: f64, reference: f64) -> f64 {
+    match baseline > 0.0 && reference > 0.0 {
+        true => score * (reference / baseline),
+        false => score + (reference - baseline),
+    }
 }
 
 /// The numbers of the candidate and of the baseline of a pair.
@@ -37,7 +57,7 @@ impl Paired {
         Self { within, baseline, reference, halves: BTreeMap::new(), told: 0 }
     }
 
-    /// Whether the strategy within waits for that pair, and the half that is asked for was not told.
+    /// Whether the strategy within waits for that pair, and this half of it was not told.
     fn awaits(&mut self, number: u64) -> bool {
         let pair = number / 2;
         let open = !self.halves.contains_key(&number);
@@ -53,7 +73,8 @@ impl Paired {
         let reference = *self.reference.get_or_insert(baseline);
         match candidate.outcome() {
             Ok(outcome) => {
-                Told::Outcome(Outcome { score: outcome.score + reference - baseline, ..outcome })
+                let score = referred(outcome.score, baseline, reference);
+                Told::Outcome(Outcome { score, ..outcome })
             }
             Err(why) => Told::Fault(why),
         }
@@ -68,10 +89,14 @@ impl Strategy for Paired {
         };
         let both = |trial: Trial| {
             let (candidate, baseline) = numbers(trial.number);
-            let pair = Some(trial.number);
-            let baseline =
-                Trial { number: baseline, candidate: self.baseline.clone(), pair, ..trial.clone() };
-            let mut both = [baseline, Trial { number: candidate, pair, ..trial }];
+            let pair = |is_baseline| Some(Pair { number: trial.number, is_baseline });
+            let beside = Trial {
+                number: baseline,
+                candidate: self.baseline.clone(),
+                pair: pair(true),
+                ..trial.clone()
+            };
+            let mut both = [beside, Trial { number: candidate, pair: pair(false), ..trial }];
             both.sort_by_key(|trial| trial.number);
             both
         };
@@ -125,18 +150,21 @@ mod tests {
         for pair in 0..4_u64 {
             let Asked::Trials(trials) = strategy.ask() else { panic!() };
             assert_eq!(trials.len(), 2);
-            assert!(trials.iter().all(|trial| trial.pair == Some(pair)));
             assert_eq!(trials[0].seed, trials[1].seed);
             let of_baseline = usize::from(pair % 2 == 1);
             assert_eq!(trials[of_baseline].candidate.label(), "none");
-            // The target gets ten slower with every pair; the candidate is always 50 faster.
-            let baseline = 300.0 - 10.0 * pair as f64;
+            for (at, trial) in trials.iter().enumerate() {
+                let is_baseline = at == of_baseline;
+                assert_eq!(trial.pair, Some(Pair { number: pair, is_baseline }));
+            }
+            // The target halves its speed with every pair; the candidate has an eighth more.
+            let baseline = 320.0 / (1 << pair) as f64;
             let (one, other) = if pair == 2 { (1, 0) } else { (0, 1) };
             for at in [one, other] {
-                let score = if at == of_baseline { baseline } else { baseline + 50.0 };
+                let score = if at == of_baseline { baseline } else { baseline * 1.125 };
                 strategy.tell(trials[at].number, scored(score)).unwrap();
             }
-            assert_eq!(strategy.best().unwrap().score, 350.0);
+            assert_eq!(strategy.best().unwrap().score, 360.0);
         }
         assert_eq!(strategy.best().unwrap().trial, 1);
         // A fault of either is one of the run.
@@ -146,7 +174,7 @@ mod tests {
         strategy.tell(trials[1].number, scored(300.0)).unwrap();
         let Asked::Trials(again) = strategy.ask() else { panic!() };
         assert_eq!(again[0].candidate, trials[1].candidate);
-        assert_eq!((trials[1].pair, again[0].pair), (Some(4), Some(5)));
+        assert_eq!([&trials[1], &again[0]].map(|trial| trial.pair.unwrap().number), [4, 5]);
     }
 
     #[test]
@@ -156,7 +184,7 @@ mod tests {
         let Asked::Trials(trials) = strategy.ask() else { panic!() };
         strategy.tell(trials[0].number, scored(100.0)).unwrap();
         strategy.tell(trials[1].number, scored(110.0)).unwrap();
-        assert_eq!(strategy.best().unwrap().score, 510.0);
+        assert_eq!(strategy.best().unwrap().score, 550.0);
     }
 
     #[test]
@@ -167,7 +195,7 @@ mod tests {
             let method = format!("{}:faults=1000", entry.name);
             let course = drive(&method, &setup(4), &oracle, 200);
             for (pair, both) in course.trials.chunks(2).enumerate() {
-                assert!(both.iter().all(|trial| trial.pair == Some(pair as u64)));
+                assert!(both.iter().all(|trial| trial.pair.unwrap().number == pair as u64));
                 let baselines = both.iter().filter(|trial| trial.candidate.label() == "none");
                 assert_eq!(baselines.count(), 1, "{method}");
             }
