@@ -199,20 +199,9 @@ pub(crate) struct Ended<'a> {
     pub(crate) measurement: &'a Measurement,
 }
 
-/// Runs each of `settings` against `baseline`, pair by pair, all settings in each round.
+/// Runs each of `settings` against `baseline`, pair by pair, all settings in each round, and tells
+/// of every run as it ends.
 pub(crate) fn compare(
-    target: &mut dyn Target,
-    workload: &Workload,
-    baseline: &Setting,
-    settings: &[Setting],
-    plan: &Plan,
-    watch: &Watch,
-) -> Result<Vec<Comparison>, TargetError> {
-    compare_telling(target, workload, baseline, settings, plan, watch, &mut |_| {})
-}
-
-/// As [`compare`], and tells of every run as it ends.
-pub(crate) fn compare_telling(
     target: &mut dyn Target,
     workload: &Workload,
     baseline: &Setting,

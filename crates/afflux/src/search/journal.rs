@@ -13,6 +13,8 @@ use afflux_core::summary::Summary;
 use afflux_core::units::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::Plan;
+
 /// The version that this program writes and reads.
 pub(crate) const VERSION: u32 = 1;
 
@@ -42,12 +44,34 @@ pub(crate) struct Head {
     pub(crate) settle: Span,
     /// Counted time of a run at full length.
     pub(crate) length: Span,
+    /// Counted time of a confirming run.
+    pub(crate) confirm_length: Span,
     /// Rounds of the confirmation.
     pub(crate) pairs: u32,
     /// Runs of each trial of the search.
     pub(crate) runs: u32,
     /// Whether candidates run without the baseline beside them.
     pub(crate) unpaired: bool,
+    /// What the method starts from.
+    pub(crate) start: Start,
+}
+
+impl Head {
+    /// How the confirming runs are made.
+    pub(crate) fn plan(&self) -> Plan {
+        let (settle, length) = (self.settle, self.confirm_length);
+        Plan { pairs: self.pairs, settle, length, seed: self.seed, trace: None }
+    }
+}
+
+/// What a method starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Start {
+    /// Its own start; that of sharp is the paper's
+    Method,
+    /// A rule that settles at the best fixed setting
+    Fixed,
 }
 
 /// The part of a search that a trial belongs to.
@@ -287,9 +311,11 @@ impl Journal {
             ("seed", theirs.seed.to_string(), ours.seed.to_string()),
             ("settling time", text(theirs.settle), text(ours.settle)),
             ("length", text(theirs.length), text(ours.length)),
+            ("confirming length", text(theirs.confirm_length), text(ours.confirm_length)),
             ("number of pairs", theirs.pairs.to_string(), ours.pairs.to_string()),
             ("number of runs of a trial", theirs.runs.to_string(), ours.runs.to_string()),
             ("--unpaired", theirs.unpaired.to_string(), ours.unpaired.to_string()),
+            ("--start", format!("{:?}", theirs.start), format!("{:?}", ours.start)),
         ] {
             if theirs != ours {
                 return Err(JournalError::Other { path: self.path.clone(), what, theirs, ours });
@@ -316,9 +342,11 @@ mod tests {
             seed: 1,
             settle: Span::from_secs(1),
             length: Span::from_secs(6),
+            confirm_length: Span::from_secs(6),
             pairs: 4,
             runs: 1,
             unpaired: false,
+            start: Start::Method,
         }
     }
 

@@ -10,11 +10,14 @@
 pub(crate) mod budget;
 pub(crate) mod journal;
 pub(crate) mod live;
-pub(crate) mod record;
+mod record;
+mod session;
 pub(crate) mod standing;
 #[cfg(test)]
 mod tests;
 mod trying;
+
+pub(crate) use session::Session;
 
 use std::time::Instant;
 
@@ -32,7 +35,7 @@ use afflux_core::workload::Workload;
 use crate::experiment::{Compared, Comparison, metrics};
 use crate::failure::Failure;
 use budget::Budget;
-use journal::{Entry, Head, Journal, JournalError, Stage};
+use journal::{Entry, Head, Journal, JournalError, Stage, Start};
 use live::Live;
 use standing::Standings;
 
@@ -102,11 +105,12 @@ impl Driver<'_> {
     /// Runs the search to its end, or from where it was killed.
     pub(crate) fn run(mut self) -> Result<Found, Failure> {
         let run_secs = (self.head.settle + self.head.length).as_secs_f64();
+        let confirm_secs = (self.head.settle + self.head.confirm_length).as_secs_f64();
         let reserve_runs = u64::from(self.head.pairs) * 3;
-        let search_budget = self.budget.less(reserve_runs, run_secs);
+        let search_budget = self.budget.less(reserve_runs, confirm_secs);
         if !search_budget.holds_more(0, 0.0, run_secs) {
             return Err(Failure::input(format!(
-                "a budget of {} is used up by {reserve_runs} confirming runs of {run_secs} s: \
+                "a budget of {} is used up by {reserve_runs} confirming runs of {confirm_secs} s: \
                  give more, or fewer --pairs",
                 self.budget
             )));
@@ -133,7 +137,10 @@ impl Driver<'_> {
             let label = fixed.candidate.label();
             let setup = Setup {
                 reference: course.standings.reference,
-                fixed: BestFixed::of(&label, self.fair_gap(&label)),
+                start: match self.head.start {
+                    Start::Method => None,
+                    Start::Fixed => BestFixed::of(&label, self.fair_gap(&label)).map(|f| f.rules()),
+                },
                 ..setup
             };
             course.best_fixed = Some(fixed.clone());
@@ -268,7 +275,7 @@ impl Driver<'_> {
         let seed = self.head.seed + FRESH_SEEDS + round;
         let began = Instant::now();
         let trace = Some(TraceRequest::default());
-        let measurement = self.measure(&setting, self.head.length, seed, trace)?;
+        let measurement = self.measure(&setting, self.head.confirm_length, seed, trace)?;
         let measurement = measurement.map_err(|why| {
             Failure::broken(format!("a confirming run failed: {why}; the same command tries again"))
         })?;

@@ -2,7 +2,7 @@
 
 use afflux_core::workload::Workload;
 
-use crate::experiment::{Ended, Plan};
+use crate::experiment::Ended;
 use crate::failure::Failure;
 use crate::report::ResultFile;
 use crate::report::schema::{FixedRecord, SearchRecord, TrialRecord};
@@ -20,9 +20,7 @@ pub(crate) fn of(
     budget: Budget,
     found: &Found,
 ) -> Result<ResultFile, Failure> {
-    let (settle, length) = (head.settle, head.length);
-    let plan = Plan { pairs: head.pairs, settle, length, seed: head.seed, trace: None };
-    let mut result = ResultFile::begin(target, workload, &head.workload_text, &plan);
+    let mut result = ResultFile::begin(target, workload, &head.workload_text, &head.plan());
     // Runs belong to the first comparison, what was found against the baseline. A resumed search
     // has not all of them, and a page with some would mislead.
     let shown: Vec<_> = found.fresh.iter().filter(|fresh| fresh.which != 2).collect();

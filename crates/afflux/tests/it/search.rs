@@ -64,6 +64,28 @@ fn it_goes_on_after_being_killed_and_runs_nothing_twice() {
     assert_eq!(trials.len(), 14, "a trial was run twice");
 }
 
+/// A limit on the size of files stands for a disk that is full: the system's word differs, the way
+/// through the code is the same.
+#[test]
+fn a_full_disk_stops_it_with_its_journal_intact() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut inner = search(dir.path(), &GRID);
+    let mut limited = Command::new("sh");
+    // In blocks of 512 or 1,024 bytes, by the shell; the journal's head takes half a block.
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]);
+    limited.arg(inner.get_program()).args(inner.get_args());
+    let output = limited.output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{talk}");
+    assert!(talk.contains("cannot write") && talk.contains("search.jsonl"), "{talk}");
+    assert!(talk.contains("what was written so far is kept"), "{talk}");
+    let kept = lines(dir.path()).len();
+    assert!((2..14).contains(&kept), "{kept} whole lines");
+    let output = inner.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lines(dir.path()).len(), 15);
+}
+
 #[test]
 fn what_is_wrong_is_said_before_anything_runs() {
     for (more, says) in [

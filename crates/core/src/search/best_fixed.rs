@@ -1,7 +1,7 @@
 //! The best fixed setting of a target, as a start for rules.
 
 use crate::policy;
-use crate::rules::{Action, Gap};
+use crate::rules::{Action, Gap, RuleSet};
 use crate::search::sharp::ADD;
 use crate::units::Span;
 
@@ -23,13 +23,21 @@ impl BestFixed {
         Some(Self { window: start.window?, gap: start.gap.unwrap_or(Gap::NONE), fair_gap })
     }
 
+    /// One rule whose window settles at that of the setting, with its gap in time. A search from
+    /// there may come to windows twice as large, and to the paper's 30 at least.
+    pub fn rules(&self) -> RuleSet {
+        let in_time = Action { multiply: Some(1.0), ..Action::NONE };
+        let window_max = (2.0 * self.window).clamp(30.0, RuleSet::WINDOW_MAX);
+        RuleSet { window_max, ..RuleSet::uniform(self.settling(in_time)) }
+    }
+
     /// An action like `like` whose window settles at that of the setting, with its gap.
     ///
     /// The window becomes `m * window + b` on and on, which ends at `b / (1 - m)`. The factor stays
     /// within the range of a search, and the goal is half a request above the window, since one
     /// that is approached from below would else be rounded down for ever. An action without a
     /// factor cannot settle anywhere; it takes the gap alone.
-    pub fn settling(&self, like: Action) -> Action {
+    fn settling(&self, like: Action) -> Action {
         let goal = self.window + 0.5;
         // The least factor for which the addend stays within its limit, in hundredths.
         let steepest = libm::ceil(100.0 * (1.0 - ADD.high as f64 / 100.0 / goal));
@@ -65,6 +73,9 @@ mod tests {
             let settled = (0..2_000).fold(8.0, |window, _| action.window_after(window));
             assert_eq!(settled as u32, window, "{action}");
             assert!((0.3..=2.0).contains(&action.multiply.unwrap()) && action.add <= 2.34);
+            let rules = fixed.rules();
+            assert!(rules.window_max >= 30.0 && rules.window_max >= 2.0 * f64::from(window));
+            assert_eq!((rules.rules.len(), rules.rules[0].action), (1, action));
         }
         assert_eq!(BestFixed::of("none", None), None);
     }

@@ -91,8 +91,6 @@ pub struct Setup {
     pub reference: Option<f64>,
     /// Rules to start from, such as those of an earlier search; a method's own start when absent.
     pub start: Option<RuleSet>,
-    /// The best fixed setting, where it is known; methods may be set to start from it.
-    pub fixed: Option<BestFixed>,
     /// The gap at which every path has its fair share of what the target can do, where it is known
     /// beforehand; methods that need it otherwise measure it, see [`Outcome::fair_gap_ns`].
     pub fair_gap: Option<Span>,
@@ -108,7 +106,6 @@ impl Setup {
             paired: false,
             reference: None,
             start: None,
-            fixed: None,
             fair_gap: None,
         }
     }

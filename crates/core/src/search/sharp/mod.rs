@@ -21,8 +21,6 @@
 //! Departures that are options, off unless asked for:
 //! - `keep` tries the unchanged value of each variable, as Remy does, so that one variable can
 //!   change alone.
-//! - `start=fixed` starts from a rule that settles at the best fixed setting, as
-//!   [`Setup::fixed`] has it.
 //! - `racing=P` stops looking at a candidate that is P percent behind the best of its round. With
 //!   `short=L` every candidate first runs L percent of the full length, and only what survives the
 //!   comparison with the best short run so far runs in full.
@@ -91,19 +89,12 @@ struct Champion {
 impl Sharp {
     fn new(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
         let options = Options::read(parameters)?;
-        let mut initial = options.initial;
-        if options.at_fixed
-            && let Some(fixed) = &setup.fixed
-        {
-            let rule = &mut initial.rules[0];
-            rule.action = fixed.settling(rule.action);
-        }
         let mut sharp = Self {
             axes: options.axes,
             judging: options.judging,
             batch: options.batch,
             desk: Desk::open(parameters, setup)?,
-            base: Base { set: setup.start.clone().unwrap_or(initial), hottest: 0 },
+            base: Base { set: setup.start.clone().unwrap_or(options.initial), hottest: 0 },
             round: Round::new(options.judging, Vec::new()),
             epoch: 0,
             rounds: 0,

@@ -29,7 +29,6 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     parameter("noise", "20", "percent of its speed by which the seconds of a noisy run deviate"),
     parameter("grain", "auto", "scores are compared in whole multiples; auto: in three digits"),
     parameter("keep", "off", "try the unchanged value of each variable, too, on or off"),
-    parameter("start", "paper", "the first rule: the paper's, or the best fixed setting's"),
     parameter("racing", "off", "percent behind the best at which a candidate is dropped, or off"),
     parameter("short", "100", "length of a first look at each candidate, in percent, 5 to 100"),
     parameter("batch", "1", "candidates that are asked for at once, 1 to 1000"),
@@ -46,8 +45,6 @@ pub(super) struct Options {
     pub(super) initial: RuleSet,
     /// Candidates that are asked for at once.
     pub(super) batch: usize,
-    /// Whether that set settles at the best fixed setting, where one is known.
-    pub(super) at_fixed: bool,
 }
 
 impl Options {
@@ -64,8 +61,7 @@ impl Options {
         };
         let judging = judging(parameters)?;
         let batch = parameters.count("batch", 1, 1_000)? as usize;
-        let at_fixed = parameters.choice("start", &["paper", "fixed"])? == "fixed";
-        Ok(Self { axes, judging, initial, batch, at_fixed })
+        Ok(Self { axes, judging, initial, batch })
     }
 }
 

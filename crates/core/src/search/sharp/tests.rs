@@ -4,9 +4,7 @@ use proptest::prelude::*;
 
 use crate::rules::{Gap, RuleSet};
 use crate::search::testing::{Course, Oracle, drive, replays};
-use crate::search::{
-    Asked, BestFixed, Candidate, End, Outcome, Setup, Strategy, Told, Trial, build,
-};
+use crate::search::{Asked, Candidate, End, Outcome, Setup, Strategy, Told, Trial, build};
 use crate::units::Span;
 
 /// Coarser than the original, so that several epochs fit into a test.
@@ -291,21 +289,6 @@ fn options_depart_only_when_they_are_set() {
     assert_ne!(only(&mut strategy).candidate, behind.candidate);
 }
 
-#[test]
-fn it_may_start_at_the_best_fixed_setting() {
-    let fixed = BestFixed::of("fixed:4,gap=0.9ack", Some(Span::from_millis(47)));
-    let setup = Setup { fixed, ..Setup::new(7) };
-    let first = |method: &str| {
-        let course = drive(method, &setup, &Oracle::new(5), 1);
-        course.trials[0].candidate.rule_set().unwrap().rules[0].action
-    };
-    let action = first("sharp:start=fixed");
-    let settled = (0..200).fold(8.0, |window, _| action.window_after(window));
-    assert!((4.0..5.0).contains(&settled), "{action}");
-    assert_eq!(action.gap, Gap::Time(Span::from_micros(42_300)));
-    assert_eq!(first("sharp").gap, Gap::Time(Span::from_millis(20)));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
@@ -313,7 +296,7 @@ proptest! {
         seed in 0_u64..50,
         kept in 0_usize..400,
         options in prop::sample::select(vec![
-            "", ",racing=5,short=25", ",batch=7", ",start=fixed", ",keep=on,gap=ack",
+            "", ",racing=5,short=25", ",batch=7", ",keep=on,gap=ack",
         ]),
     ) {
         let oracle = Oracle {
