@@ -32,7 +32,7 @@ use afflux_core::target::Target;
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 
-use crate::experiment::{Compared, Comparison, metrics};
+use crate::experiment::{Compared, Comparison, follow_on, metrics};
 use crate::failure::Failure;
 use budget::Budget;
 use journal::{Entry, Head, Journal, JournalError, Stage, Start};
@@ -231,6 +231,7 @@ impl Driver<'_> {
         if fixed.candidate != best.candidate {
             sides.push(&fixed.candidate);
         }
+        let mut trace = Some(TraceRequest::default());
         let rounds = u64::from(self.head.pairs);
         let total = rounds * sides.len() as u64;
         for round in 0..rounds {
@@ -243,7 +244,7 @@ impl Driver<'_> {
                 let part = self.budget.spent_part(runs, spent);
                 let done = self.journal.of(Stage::Confirm).count() as u64;
                 self.live.confirming(done, total, part);
-                fresh.push(self.confirm_one(round, which, sides[which])?);
+                fresh.push(self.confirm_one(round, which, sides[which], &mut trace)?);
             }
         }
         let summaries = |which: usize| -> Vec<Summary> {
@@ -270,15 +271,16 @@ impl Driver<'_> {
         round: u64,
         which: usize,
         candidate: &Candidate,
+        trace: &mut Option<TraceRequest>,
     ) -> Result<Fresh, Failure> {
         let setting = candidate.deployable().map_err(Failure::broken)?;
         let seed = self.head.seed + FRESH_SEEDS + round;
         let began = Instant::now();
-        let trace = Some(TraceRequest::default());
-        let measurement = self.measure(&setting, self.head.confirm_length, seed, trace)?;
+        let measurement = self.measure(&setting, self.head.confirm_length, seed, *trace)?;
         let measurement = measurement.map_err(|why| {
             Failure::broken(format!("a confirming run failed: {why}; the same command tries again"))
         })?;
+        follow_on(trace, &measurement);
         let entry = Entry {
             stage: Stage::Confirm,
             trial: round * 3 + which as u64,
