@@ -5,6 +5,7 @@ use std::path::Path;
 use afflux_core::class::Class;
 use afflux_core::measure::ClientMeasurement;
 use afflux_core::rng::Rng;
+use afflux_core::rules::Hits;
 use afflux_core::target::{Run, TargetError};
 
 use super::journal::Again;
@@ -23,6 +24,9 @@ struct MadeUp {
     outlier_each: u64,
     /// Every run carries more than the one before, by this part.
     drift: f64,
+    /// So many rules were busy in each run of a rule set.
+    busy_rules: usize,
+    has_rules: bool,
 }
 
 impl Target for MadeUp {
@@ -35,6 +39,7 @@ impl Target for MadeUp {
     }
 
     fn deploy(&mut self, setting: &Setting) -> Result<(), TargetError> {
+        self.has_rules = setting.label.starts_with("window") || setting.label.contains("rules");
         self.window = setting.controller(Class::Write).start().window();
         Ok(())
     }
@@ -55,7 +60,12 @@ impl Target for MadeUp {
         let part = part * (1.0 + self.drift).powi(self.runs as i32);
         let mut second = || [0, ((best.max(1e6) + rng.below(1_000_000) as f64) * part) as u64];
         let seconds = (0..run.length.as_secs_f64() as u64).map(|_| second()).collect();
-        let client = ClientMeasurement { seconds, ..Default::default() };
+        let mut client = ClientMeasurement { seconds, ..Default::default() };
+        if self.has_rules {
+            let mut means = || [0, 1, 2].map(|_| 10_000_000 + rng.below(80_000_000));
+            let hits = (0..self.busy_rules).map(|_| Hits { count: 54_321, means: means() });
+            client.rule_hits[Class::Write.index()] = hits.collect();
+        }
         Ok(Measurement { counted_secs: run.length.as_secs_f64(), clients: vec![client] })
     }
 }
@@ -221,4 +231,18 @@ fn a_target_that_always_fails_ends_the_search_with_its_word() {
     assert!(
         kept.iter().all(|entry| matches!(&entry.told, Told::Fault(why) if why.contains("luck")))
     );
+}
+
+/// The worst case: all of 29 rules are busy in every run. A real search begins with one rule.
+#[test]
+fn a_thousand_trials_take_a_megabyte_of_state_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = head("sharp:m=off", false);
+    let target = MadeUp { busy_rules: 29, ..MadeUp::default() };
+    let found = go(dir.path(), &head, target, Budget::Runs(1_000)).unwrap();
+    let searched = found.entries.iter().filter(|entry| entry.stage == Stage::Search).count();
+    let bytes = std::fs::metadata(dir.path().join("search.jsonl")).unwrap().len();
+    let each = bytes / found.entries.len() as u64;
+    println!("{} trials, {bytes} bytes, {each} each", found.entries.len());
+    assert!(searched > 900 && each <= 1_000, "{searched} trials of the method, {each} bytes each");
 }
