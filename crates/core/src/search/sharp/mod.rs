@@ -246,9 +246,10 @@ impl Strategy for Sharp {
     }
 
     fn best(&self) -> Option<Best> {
-        // Before anything has won a round, the top of the first one will do.
-        let top = || self.round.top().map(|index| self.champion(index));
-        self.best.clone().or_else(top).map(|champion| Best {
+        // The top of the round under way counts, too: a search may be ended before the round is.
+        let top = self.round.top().map(|index| self.champion(index));
+        let ahead = |top: &Champion| self.best.as_ref().is_none_or(|best| top.score > best.score);
+        top.filter(ahead).or_else(|| self.best.clone()).map(|champion| Best {
             candidate: Candidate::rules(champion.set),
             score: champion.score as f64 * self.judging.grain(),
             runs: champion.runs,
