@@ -44,6 +44,15 @@ impl Line {
         }
     }
 
+    /// Says something once, above the bar.
+    pub(crate) fn note(&self, what: &str) {
+        if self.bar.is_hidden() {
+            let _ = writeln!(anstream::stderr(), "afflux: {what}");
+        } else {
+            self.bar.println(format!("afflux: {what}"));
+        }
+    }
+
     /// Moves the bar.
     pub(crate) fn at(&self, position: u64) {
         self.bar.set_position(position);

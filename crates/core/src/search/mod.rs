@@ -30,11 +30,14 @@
 //! ```
 
 mod anneal;
+mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
 pub mod external;
 mod grid;
+mod outlier;
+mod paired;
 mod random;
 mod remy;
 mod sharp;
@@ -42,7 +45,10 @@ mod sharp;
 mod testing;
 mod told;
 
+pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
+pub use outlier::{Doubt, Outliers};
+pub use paired::referred;
 pub use told::{Outcome, Told};
 
 use crate::parameters::{Named, Parameter, ParameterError, Parameters};
@@ -76,8 +82,13 @@ pub struct Setup {
     pub seed: u64,
     /// What trials run on, unless a method says otherwise.
     pub source: Source,
-    /// What stands before the search: paired methods run it beside each candidate.
+    /// What stands before the search.
     pub baseline: Candidate,
+    /// Whether the baseline runs beside each candidate, whose score then counts against that
+    /// of its own pair, see [`referred`].
+    pub paired: bool,
+    /// The baseline's score that scores of pairs refer to; the first one measured when absent.
+    pub reference: Option<f64>,
     /// Rules to start from, such as those of an earlier search; a method's own start when absent.
     pub start: Option<RuleSet>,
     /// The gap at which every path has its fair share of what the target can do, where it is known
@@ -92,6 +103,8 @@ impl Setup {
             seed,
             source: Source::Target,
             baseline: Candidate::setting("none"),
+            paired: false,
+            reference: None,
             start: None,
             fair_gap: None,
         }
@@ -119,12 +132,22 @@ pub struct Trial {
     pub fidelity: f64,
     /// What it runs on.
     pub source: Source,
-    /// Trials of one pair belong side by side, so that drift meets both alike: the driver runs them
-    /// one right after the other, in the order of their numbers. The strategy alternates who is
-    /// first. `None` for a trial that stands alone.
-    pub pair: Option<u64>,
+    /// The pair that it is one of; `None` for a trial that stands alone.
+    pub pair: Option<Pair>,
     /// Seed of the workload's choices. Trials that are to be compared share it.
     pub seed: u64,
+}
+
+/// The place of a trial in a pair of a candidate and the baseline.
+///
+/// Both belong side by side, so that drift meets them alike: the driver runs them one right after
+/// the other, in the order of their numbers. Which of the two is first changes from pair to pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pair {
+    /// The pair's number in this search, from 0.
+    pub number: u64,
+    /// Whether this trial is the baseline's.
+    pub is_baseline: bool,
 }
 
 /// What a strategy answers when it is asked.
@@ -255,7 +278,8 @@ pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterEr
         ParameterError::UnknownName { kind: "method", name, known }
     })?;
     let named = Named { kind: "method", name: entry.name, parameters: entry.parameters };
-    (entry.build)(&Parameters::parse(named, rest)?, setup)
+    let strategy = (entry.build)(&Parameters::parse(named, rest)?, setup)?;
+    Ok(if setup.paired { Box::new(paired::Paired::new(strategy, setup)) } else { strategy })
 }
 
 #[cfg(test)]
