@@ -29,11 +29,12 @@
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
-//! | [`series`], [`outcome`] | what a run showed |
+//! | [`series`], [`outcome`], [`numbers`] | what a run showed |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
 
 #![forbid(unsafe_code)]
 
+pub mod numbers;
 pub mod outcome;
 pub mod scenario;
 pub mod series;

@@ -168,8 +168,11 @@ impl World {
             self.now = now;
             self.totals.events += 1;
             self.handle(now, event, progress);
-            if self.totals.events.is_multiple_of(LOOK) && progress.is_cancelled() {
-                return Err(SimError::Cancelled);
+            if self.totals.events.is_multiple_of(LOOK) {
+                if progress.is_cancelled() {
+                    return Err(SimError::Cancelled);
+                }
+                progress.reached(now.as_nanos() as f64 / self.end.as_nanos().max(1) as f64);
             }
             if let Some(failure) = self.failure.take() {
                 return Err(failure.into());

@@ -24,7 +24,8 @@ use crate::{target, workloads};
 pub(crate) struct CalibrateArgs {
     /// Preset or workload file
     workload: String,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
+    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
     /// The first length, in whole seconds; each other is half as long again

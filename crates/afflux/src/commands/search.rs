@@ -22,7 +22,8 @@ use crate::{target, workloads};
 pub(crate) struct SearchArgs {
     /// Preset or workload file; without it, the methods are listed
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null,
+    /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
     /// How to search, with its parameters, as in sharp:m=off

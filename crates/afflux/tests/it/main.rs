@@ -9,3 +9,4 @@ mod quickstart;
 mod report;
 mod rules;
 mod search;
+mod sim;
