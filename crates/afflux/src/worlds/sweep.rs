@@ -29,7 +29,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// The sweep over `axes`, written `key=a,b,c`, above `fixed`, with so many seeds from `seed` on.
+    /// The sweep over `axes`, written `key=a,b,c`, above `fixed`, with seeds from `seed` on.
     /// `shown` names the numbers that are shown, with commas.
     ///
     /// # Errors
@@ -246,7 +246,7 @@ mod tests {
             let said = sweep_error(axes, fixed, SHOWN);
             assert!(said.contains(says), "{axes:?}: {said}");
         }
-        assert!(sweep_error(&[], &[], "p99").contains("did you mean `p99_ms`?"));
+        assert!(sweep_error(&[], &[], "p99_s").contains("did you mean `p99_ms`?"));
     }
 
     #[test]
