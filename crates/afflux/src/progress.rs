@@ -31,7 +31,7 @@ impl Line {
         Ok(Self { bar, every, last: Mutex::default() })
     }
 
-    /// Shows `line`.
+    /// Shows `line`, which may have more than one.
     pub(crate) fn say(&self, line: String) {
         if !self.bar.is_hidden() {
             self.bar.set_message(line);
@@ -40,7 +40,7 @@ impl Line {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| last.elapsed() >= self.every) {
             *last = Some(Instant::now());
-            let _ = writeln!(anstream::stderr(), "afflux: {line}");
+            let _ = writeln!(anstream::stderr(), "afflux: {}", line.replace('\n', "; "));
         }
     }
 
