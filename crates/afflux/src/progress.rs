@@ -53,6 +53,25 @@ impl Line {
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+
+    /// Where lines are said that stay, above the bar.
+    pub(crate) fn talk(&self) -> Talk {
+        Talk(self.bar.clone())
+    }
+}
+
+/// Says whole lines beside a bar, from any thread.
+#[derive(Clone)]
+pub(crate) struct Talk(ProgressBar);
+
+impl Talk {
+    /// Says `line` at once, on a terminal or not.
+    pub(crate) fn say(&self, line: &str) {
+        self.0.suspend(|| {
+            // Nobody is left to tell when this fails.
+            let _ = writeln!(anstream::stderr(), "{line}");
+        });
+    }
 }
 
 /// Watches a number of runs whose lengths are known beforehand.

@@ -13,6 +13,8 @@ use afflux_core::summary::Summary;
 use afflux_core::units::Span;
 use serde::{Deserialize, Serialize};
 
+use crate::search::external::identity;
+
 /// The version that this program writes and reads.
 pub(crate) const VERSION: u32 = 1;
 
@@ -75,6 +77,9 @@ pub(crate) struct Entry {
     /// All its numbers; kept for the confirmation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Summary>,
+    /// The trial as the program wrote it that wanted it, for a method that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written: Option<serde_json::Value>,
 }
 
 /// An open journal, locked against a second search.
@@ -236,7 +241,7 @@ impl Journal {
             ("workload file", theirs.workload_text.clone(), ours.workload_text.clone()),
             ("number of clients", theirs.clients.to_string(), ours.clients.to_string()),
             ("target", theirs.target.clone(), ours.target.clone()),
-            ("method", theirs.method.clone(), ours.method.clone()),
+            ("method", identity(&theirs.method), identity(&ours.method)),
             ("objective", theirs.objective.clone(), ours.objective.clone()),
             ("seed", theirs.seed.to_string(), ours.seed.to_string()),
             ("settling time", text(theirs.settle), text(ours.settle)),
@@ -280,6 +285,7 @@ mod tests {
             secs: 1.5,
             told: Told::Fault("no \"luck\"".to_owned()),
             summary: Some(Summary { total_mb_s: 0.1, ..Summary::default() }),
+            written: Some(serde_json::json!({"id": trial, "gap_of_ack": 0.1})),
         }
     }
 

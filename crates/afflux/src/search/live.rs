@@ -8,7 +8,7 @@ use afflux_core::search::{Best, Progress as Come};
 use afflux_core::target::Progress;
 
 use crate::failure::Failure;
-use crate::progress::{Line, interruption, words};
+use crate::progress::{Line, Talk, interruption, words};
 use crate::search::budget::Budget;
 use crate::search::journal::Stage;
 use crate::tables::number;
@@ -80,6 +80,11 @@ impl Live {
     ) {
         let line = format!("confirming: {done} of {of} runs done");
         self.show(line, budget.spent_part(runs, spent_secs));
+    }
+
+    /// Where a search program's own words are said.
+    pub(crate) fn talk(&self) -> Talk {
+        self.line.talk()
     }
 
     /// The search is over, or given up.

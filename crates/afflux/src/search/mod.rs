@@ -5,6 +5,7 @@
 //! rotating order and with seeds of their own, which alone say what was gained.
 
 pub(crate) mod budget;
+pub(crate) mod external;
 pub(crate) mod journal;
 pub(crate) mod live;
 pub(crate) mod record;
@@ -104,9 +105,12 @@ impl Driver<'_> {
             Failure::broken("no run of the grid succeeded; the journal has what each of them said")
         })?;
         self.live.best(&format!("best fixed {}", fixed.candidate.label()), fixed.score);
-        let mut method = build(&self.head.method, &setup)?;
+        let (name, talk) = (&self.head.method, self.live.talk());
+        let mut method = external::strategy(name, &setup, &self.journal, talk)?;
         let ended = self.stage(Stage::Search, method.as_mut(), &search_budget)?;
         let best = method.best().unwrap_or_else(|| fixed.clone());
+        // A program that decided must not take part in the confirming runs.
+        drop(method);
         let mut fresh = Vec::new();
         let comparisons = self.confirm(&fixed, &best, &mut fresh)?;
         Ok(Found { fixed, best, ended, comparisons, entries: self.journal.entries, fresh })
@@ -132,6 +136,7 @@ impl Driver<'_> {
                 Asked::Finished(end @ End::Coarse { .. }) => {
                     return Err(Failure::input(format!("{end}; and another --out")));
                 }
+                Asked::Finished(End::Program(error)) => return Err(external::failure(&error)),
                 Asked::Finished(end) => return Ok(end.to_string()),
                 Asked::Trials(trials) => trials,
             };
@@ -170,7 +175,8 @@ impl Driver<'_> {
         };
         let secs = began.elapsed().as_secs_f64();
         let label = trial.candidate.label();
-        let entry = Entry { stage, trial: trial.number, label, secs, told, summary: None };
+        let (trial, written) = (trial.number, trial.written.clone());
+        let entry = Entry { stage, trial, label, secs, told, summary: None, written };
         let entry: Entry = serde_json::from_str(&serde_json::to_string(&entry)?)?;
         let told = entry.told.clone();
         self.journal.add(entry)?;
@@ -265,6 +271,7 @@ impl Driver<'_> {
             secs: began.elapsed().as_secs_f64(),
             told,
             summary: Some(summary),
+            written: None,
         };
         self.journal.add(entry)?;
         Ok(Fresh { which, round: round as u32, seed, setting, measurement })

@@ -116,6 +116,11 @@ impl<T> Desk<T> {
         (self.reference, self.faults) = (other.reference, other.faults.clone());
     }
 
+    /// The next trial has this number, or a greater one if it is taken.
+    pub(super) fn number_from(&mut self, number: u64) {
+        self.next = self.next.max(number);
+    }
+
     /// Asks for one run of `candidate`.
     ///
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
@@ -128,6 +133,7 @@ impl<T> Desk<T> {
             source: self.source,
             pair: None,
             seed: self.seed.wrapping_add(u64::from(run)),
+            written: None,
         };
         let Some(baseline) = self.baseline.clone() else {
             return self.put(trial, Role::Candidate(tag));
@@ -196,6 +202,19 @@ impl<T> Desk<T> {
     /// How many trials were told.
     pub(super) fn told(&self) -> u64 {
         self.told
+    }
+
+    /// What is to be remembered about an awaited trial; nothing about a baseline.
+    pub(super) fn tag(&self, number: u64) -> Option<&T> {
+        match &self.awaited.get(&number)?.1 {
+            Role::Candidate(tag) => Some(tag),
+            Role::Baseline => None,
+        }
+    }
+
+    /// How many trials are awaited.
+    pub(super) fn waiting(&self) -> u64 {
+        self.awaited.len() as u64
     }
 
     /// Whether nothing is awaited.
