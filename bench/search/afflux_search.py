@@ -122,6 +122,8 @@ def propose(optimiser, options, most, next_id):
             asked = optimiser.ask(next_id)
         if isinstance(asked, str):
             return ({"trials": trials} if trials else {"finished": asked}), next_id
-        trials.append({"id": next_id, **asked})
+        # Finer than four digits is mere noise, and labels are for people. Limits have fewer.
+        values = {name: float(f"{value:.4g}") for name, value in asked.items()}
+        trials.append({"id": next_id, **values})
         next_id += 1
     return {"trials": trials}, next_id

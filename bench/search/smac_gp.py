@@ -21,8 +21,7 @@ class Smac:
                 for variable in variables
             ]
         )
-        # Afflux has the budget, so SMAC has none. With the same seed it begins with the same
-        # design, of which it leaves out what it is told.
+        # Afflux has the budget, so SMAC has none.
         scenario = Scenario(
             self.space, deterministic=True, n_trials=1_000_000, seed=seed, output_directory=folder
         )
@@ -55,5 +54,8 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         converse(
             options,
-            lambda variables, seed, earlier: Smac(variables, seed, Path(folder), options.design),
+            # Randomness that starts anew must not repeat what was drawn in an earlier life.
+            lambda variables, seed, earlier: Smac(
+                variables, seed + earlier, Path(folder), max(options.design - earlier, 0)
+            ),
         )
