@@ -44,6 +44,11 @@ impl Line {
         }
     }
 
+    /// Says something once, above the bar.
+    pub(crate) fn note(&self, what: &str) {
+        self.talk().say(&format!("afflux: {what}"));
+    }
+
     /// Moves the bar.
     pub(crate) fn at(&self, position: u64) {
         self.bar.set_position(position);

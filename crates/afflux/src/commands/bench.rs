@@ -243,7 +243,7 @@ impl Bench<'_> {
                 result.add_ended(ended);
             }
         };
-        experiment::compare_telling(*target, workload, baseline, others, plan, watch, &mut keep)
+        experiment::compare(*target, workload, baseline, others, plan, watch, &mut keep)
     }
 
     fn print(&self, out: &mut dyn Write, comparisons: &[Comparison]) -> Result<(), Failure> {

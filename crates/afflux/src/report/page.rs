@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures::Figure;
 use super::figures::forest::class_of;
-use super::schema::{ComparisonRecord, ResultFile};
+use super::schema::{ComparedRecord, ComparisonRecord, ResultFile};
 use super::sections::Section;
 use super::words::{count, interval, percent, quantity, seconds, sentence, verdict};
 use crate::interval::Verdict;
@@ -148,9 +148,17 @@ fn headline_of_several(result: &ResultFile, comparisons: &[ComparisonRecord]) ->
     let firsts = comparisons.iter().filter_map(|one| Some((one, one.metrics.first()?)));
     let better = firsts.clone().filter(|(_, first)| first.verdict() == Verdict::Better).count();
     let metric = firsts.clone().next().map_or("", |(_, first)| first.metric.as_str());
+    let found: Vec<&ComparedRecord> = firsts.clone().map(|(_, first)| first).collect();
+    let found = found.as_slice();
     let intervals: usize = comparisons.iter().map(|one| one.metrics.len()).sum();
     html! {
-        h1 { (better) " of " (comparisons.len()) " settings improved " (metric) }
+        @match (&result.search, found) {
+            (Some(_), [over_baseline, over_fixed, ..]) => {
+                h1 { "Found: " (verdict(over_baseline)) ", and against the best fixed setting "
+                    (verdict(over_fixed)) }
+            }
+            _ => h1 { (better) " of " (comparisons.len()) " settings improved " (metric) },
+        }
         p class="sub" {
             b { (result.workload.name) } " on " b { (result.target) } ", "
             (count(result.plan.pairs.into(), "alternating pair")) " of "

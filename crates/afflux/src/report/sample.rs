@@ -166,6 +166,7 @@ pub(super) fn searched() -> ResultFile {
             score: (number != 33).then_some(score),
             best: Some(best),
             at_secs: Some(number as f64 * 7.0),
+            ..TrialRecord::default()
         }
     });
     result.search = Some(SearchRecord {

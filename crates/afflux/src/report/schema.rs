@@ -323,6 +323,12 @@ pub(crate) struct TrialRecord {
     /// When it ended, in seconds since the search began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at_secs: Option<f64>,
+    /// Why it was made again, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) doubt: Option<String>,
+    /// The scores of all times that it was made, the doubted one first; empty when made once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) made: Vec<Option<f64>>,
 }
 
 /// A fixed setting.

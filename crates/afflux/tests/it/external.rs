@@ -39,6 +39,8 @@ impl Place {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
         command.arg("search").arg(self.at("small.toml")).arg("--out").arg(self.at("out"));
         command.args(["--on", "null:2ms", "--settle", "10ms", "--length", "1s", "--pairs", "2"]);
+        // Alone, so that a trial is one run and the tests are short.
+        command.arg("--unpaired");
         command.args(["--json", "--budget", budget, "--method", method]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command

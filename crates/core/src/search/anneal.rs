@@ -6,7 +6,7 @@
 //! best that it knows and is heated again. Not from the papers, which only compare with such
 //! methods.
 
-use super::desk::{Desk, Duel, FAULTS, PAIRED, Standing};
+use super::desk::{Desk, Duel, FAULTS, Standing};
 use super::random::{CUTS, Dice, REPEATS, WINDOW};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
@@ -31,7 +31,6 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         CUTS,
         WINDOW,
         REPEATS,
-        PAIRED,
         FAULTS,
     ],
     build: |parameters, setup| Ok(Box::new(Anneal::new(parameters, setup)?)),
@@ -119,7 +118,7 @@ impl Strategy for Anneal {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
+        let run = self.desk.take(trial, told)?;
         if let Ok(outcome) = &run.shown {
             self.dice.observe(outcome);
             self.candidate.take(run.number, outcome.score);
@@ -169,7 +168,7 @@ mod tests {
     fn some_prefixes_of_a_journal_lead_to_the_same_asks() {
         let fails = |number| number % 41 == 5;
         let oracle = Oracle { noise_percent: 4.0, outlier_every: 3, fails, ..Oracle::new(4) };
-        for method in ["anneal:temperature=3", "anneal:cooling=0.8,paired=on"] {
+        for method in ["anneal:temperature=3", "anneal:cooling=0.8"] {
             let course = drive(method, &Setup::new(4), &oracle, 200);
             let ends = course.tells.len();
             (0..ends).step_by(7).for_each(|kept| replays(method, &Setup::new(4), &course, kept));

@@ -4,7 +4,7 @@
 //! variable of one rule changes at a time; what is better stays. After `patience` neighbours in a
 //! row that were no better, it starts anew elsewhere.
 
-use super::desk::{Desk, Duel, FAULTS, PAIRED};
+use super::desk::{Desk, Duel, FAULTS};
 use super::random::{CUTS, Dice, REPEATS, WINDOW};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
@@ -24,7 +24,6 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         CUTS,
         WINDOW,
         REPEATS,
-        PAIRED,
         FAULTS,
     ],
     build: |parameters, setup| Ok(Box::new(Climb::new(parameters, setup)?)),
@@ -95,7 +94,7 @@ impl Strategy for Climb {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
+        let run = self.desk.take(trial, told)?;
         if let Ok(outcome) = &run.shown {
             self.dice.observe(outcome);
         }
@@ -155,7 +154,7 @@ mod tests {
     fn some_prefixes_of_a_journal_lead_to_the_same_asks() {
         let fails = |number| number % 41 == 5;
         let oracle = Oracle { noise_percent: 4.0, outlier_every: 3, fails, ..Oracle::new(4) };
-        for method in ["climb:patience=9", "climb:patience=9,paired=on"] {
+        for method in ["climb:patience=9", "climb:patience=9,repeats=2"] {
             let course = drive(method, &Setup::new(4), &oracle, 200);
             let ends = course.tells.len();
             (0..ends).step_by(7).for_each(|kept| replays(method, &Setup::new(4), &course, kept));

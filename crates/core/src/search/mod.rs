@@ -30,11 +30,14 @@
 //! ```
 
 mod anneal;
+mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
 pub mod external;
 mod grid;
+mod outlier;
+mod paired;
 mod random;
 mod remy;
 mod sharp;
@@ -42,7 +45,10 @@ mod sharp;
 mod testing;
 mod told;
 
+pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
+pub use outlier::{Doubt, Outliers};
+pub use paired::referred;
 pub use told::{Outcome, Told};
 
 use crate::parameters::{Named, Parameter, ParameterError, Parameters};
@@ -83,8 +89,13 @@ pub struct Setup {
     pub seed: u64,
     /// What trials run on, unless a method says otherwise.
     pub source: Source,
-    /// What stands before the search: paired methods run it beside each candidate.
+    /// What stands before the search.
     pub baseline: Candidate,
+    /// Whether the baseline runs beside each candidate, whose score then counts against that
+    /// of its own pair, see [`referred`].
+    pub paired: bool,
+    /// The baseline's score that scores of pairs refer to; the first one measured when absent.
+    pub reference: Option<f64>,
     /// Rules to start from, such as those of an earlier search; a method's own start when absent.
     pub start: Option<RuleSet>,
     /// The gap at which every path has its fair share of what the target can do, where it is known
@@ -99,6 +110,8 @@ impl Setup {
             seed,
             source: Source::Target,
             baseline: Candidate::setting("none"),
+            paired: false,
+            reference: None,
             start: None,
             fair_gap: None,
         }
@@ -126,15 +139,25 @@ pub struct Trial {
     pub fidelity: f64,
     /// What it runs on.
     pub source: Source,
-    /// Trials of one pair belong side by side, so that drift meets both alike: the driver runs them
-    /// one right after the other, in the order of their numbers. The strategy alternates who is
-    /// first. `None` for a trial that stands alone.
-    pub pair: Option<u64>,
+    /// The pair that it is one of; `None` for a trial that stands alone.
+    pub pair: Option<Pair>,
     /// Seed of the workload's choices. Trials that are to be compared share it.
     pub seed: u64,
     /// The trial as the program wrote it that wants it, see [`external::External`]. A journal keeps
     /// it, since replay alone does not bring it back. `None` where the method is no program.
     pub written: Option<serde_json::Value>,
+}
+
+/// The place of a trial in a pair of a candidate and the baseline.
+///
+/// Both belong side by side, so that drift meets them alike: the driver runs them one right after
+/// the other, in the order of their numbers. Which of the two is first changes from pair to pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pair {
+    /// The pair's number in this search, from 0.
+    pub number: u64,
+    /// Whether this trial is the baseline's.
+    pub is_baseline: bool,
 }
 
 /// What a strategy answers when it is asked.
@@ -281,18 +304,20 @@ pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterEr
         Some(_) => "",
         None => rest,
     };
-    (entry.build)(&Parameters::parse(named, rest)?, setup)
+    let strategy = (entry.build)(&Parameters::parse(named, rest)?, setup)?;
+    Ok(beside_baseline(strategy, setup))
+}
+
+/// The strategy with the baseline beside each of its trials, if `setup` wants it so; as [`build`]
+/// has done it already.
+pub fn beside_baseline(strategy: Box<dyn Strategy>, setup: &Setup) -> Box<dyn Strategy> {
+    if setup.paired { Box::new(paired::Paired::new(strategy, setup)) } else { strategy }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{Oracle, drive, replays};
+    use super::testing::{Oracle, drive, own_methods, replays};
     use super::*;
-
-    /// Methods that decide by themselves.
-    fn own_methods() -> impl Iterator<Item = &'static MethodEntry> {
-        METHODS.iter().filter(|entry| entry.name != "external")
-    }
 
     #[test]
     fn every_method_is_built_from_its_defaults_and_explains_itself() {

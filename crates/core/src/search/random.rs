@@ -6,7 +6,7 @@
 //! whatever the target's speed. Each rule gets an action drawn evenly from the ranges of the
 //! paper's table II, in whole hundredths and microseconds. Not from the papers, but for the ranges.
 
-use super::desk::{Desk, Duel, FAULTS, PAIRED};
+use super::desk::{Desk, Duel, FAULTS};
 use super::sharp::{ADD, Axes, Axis, GAP, GapAxis, MULTIPLY};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Outcome, Progress, Setup, Strategy, Told,
@@ -20,7 +20,7 @@ use crate::units::Span;
 pub(super) const ENTRY: MethodEntry = MethodEntry {
     name: "random",
     about: "random actions over random small partitions of the indicator space",
-    parameters: &[CUTS, WINDOW, REPEATS, PAIRED, FAULTS],
+    parameters: &[CUTS, WINDOW, REPEATS, FAULTS],
     build: |parameters, setup| Ok(Box::new(Random::new(parameters, setup)?)),
 };
 
@@ -174,7 +174,7 @@ impl Strategy for Random {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
+        let run = self.desk.take(trial, told)?;
         if let Ok(outcome) = &run.shown {
             self.dice.observe(outcome);
         }
@@ -249,7 +249,7 @@ mod tests {
         fn any_prefix_of_a_journal_leads_to_the_same_asks(seed in 0_u64..99, kept in 0_usize..200) {
             let fails = |number| number % 37 == 5;
             let oracle = Oracle { noise_percent: 9.0, fails, ..Oracle::new(seed) };
-            let method = if seed % 2 == 0 { "random" } else { "random:paired=on,cuts=9" };
+            let method = if seed % 2 == 0 { "random" } else { "random:cuts=9" };
             let course = drive(method, &Setup::new(seed), &oracle, 220);
             replays(method, &Setup::new(seed), &course, kept);
         }

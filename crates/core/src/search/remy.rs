@@ -21,7 +21,7 @@
 //! where the distribution has a long tail, it lies above the median, and the lower half holds more
 //! than half of the replies.
 
-use super::desk::{Desk, FAULTS, PAIRED};
+use super::desk::{Desk, FAULTS};
 use super::sharp::{ADD, Axes, Axis, GAP, GapAxis, Growth, MULTIPLY};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Outcome, Progress, Setup, Strategy, Told,
@@ -43,7 +43,6 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         Parameter { name: "repeats", default: "1", about: "runs at full length, 1 to 100" },
         Parameter { name: "checks", default: "3", about: "runs before a split, 1 to 100" },
         Parameter { name: "window", default: "30", about: "largest window of rules, 1 to 256" },
-        PAIRED,
         FAULTS,
     ],
     build: |parameters, setup| Ok(Box::new(Remy::new(parameters, setup)?)),
@@ -361,7 +360,7 @@ impl Strategy for Remy {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
+        let run = self.desk.take(trial, told)?;
         let entrant = &mut self.entrants[run.tag.0];
         match run.shown {
             Ok(outcome) => entrant.take(run.number, outcome),
@@ -488,7 +487,7 @@ mod tests {
             let oracle =
                 Oracle { noise_percent: 9.0, fails, outlier_every: 3, ..Oracle::new(seed) };
             let method =
-                if seed % 2 == 0 { "remy:passes=1,checks=1" } else { "remy:paired=on,repeats=2" };
+                if seed % 2 == 0 { "remy:passes=1,checks=1" } else { "remy:repeats=2" };
             let course = drive(method, &Setup::new(seed), &oracle, 720);
             replays(method, &Setup::new(seed), &course, kept);
         }

@@ -7,6 +7,7 @@
 
 mod listener;
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -63,13 +64,17 @@ pub(crate) fn strategy(
         return search::build(method, setup).map_err(Failure::input);
     };
     let order = order.map_err(Failure::input)?;
-    let earlier = journal.of(Stage::Search).filter_map(|entry| {
-        let written = entry.written.clone()?;
-        Some(proposal(written).map(|proposal| (entry.trial, proposal)))
-    });
-    let earlier = earlier.collect::<Result<_, _>>().map_err(Failure::input)?;
+    // The baseline beside a trial of the program is no trial of the program's.
+    let mut earlier = BTreeMap::new();
+    for entry in journal.of(Stage::Search) {
+        let number = entry.pair.map_or(entry.trial, |pair| pair.number);
+        if let Some(written) = entry.written.clone() {
+            earlier.insert(number, proposal(written).map_err(Failure::input)?);
+        }
+    }
     let program = Running { order: order.clone(), talk, interrupted: interruption()?, alive: None };
-    Ok(Box::new(External::new(&order, setup, Box::new(program), earlier).map_err(Failure::input)?))
+    let external = External::new(&order, setup, Box::new(program), earlier);
+    Ok(search::beside_baseline(Box::new(external.map_err(Failure::input)?), setup))
 }
 
 /// What people are told about a program that decides no more.

@@ -147,13 +147,13 @@ impl External {
         order: &Order,
         setup: &Setup,
         program: Box<dyn Program>,
-        mut earlier: Vec<(u64, Proposal)>,
+        earlier: BTreeMap<u64, Proposal>,
     ) -> Result<Self, Wrong> {
         let mut search = Self {
             program,
             batch: order.batch,
             seed: setup.seed,
-            desk: Desk::new(setup, order.faults, false),
+            desk: Desk::new(setup, order.faults),
             batch_size: 0,
             ids: BTreeSet::new(),
             runs: BTreeMap::new(),
@@ -162,7 +162,6 @@ impl External {
             earlier: Some(Vec::new()),
             end: None,
         };
-        earlier.sort_by_key(|(number, _)| *number);
         for (number, proposal) in earlier {
             search.desk.number_from(number);
             search.post(proposal)?;
@@ -250,7 +249,7 @@ impl Strategy for External {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told.clone())? else { return Ok(()) };
+        let run = self.desk.take(trial, told.clone())?;
         if let Ok(outcome) = &run.shown {
             self.take(trial, &run.tag, outcome.score);
         }
@@ -289,7 +288,7 @@ mod tests {
 
     use super::*;
     use crate::search::external::proposal;
-    use crate::search::{Outcome, Trial};
+    use crate::search::{Outcome, Trial, beside_baseline};
     use serde_json::{Value, json};
 
     /// A program that answers one line after another, and remembers what it was told.
@@ -322,7 +321,7 @@ mod tests {
     fn scripted(
         method: &str,
         answers: Vec<&'static str>,
-        earlier: Vec<(u64, Proposal)>,
+        earlier: BTreeMap<u64, Proposal>,
         deaf_after: usize,
     ) -> (External, Receiver<String>) {
         let (said, hears) = channel();
@@ -351,7 +350,8 @@ mod tests {
 
     #[test]
     fn a_program_is_asked_and_told_and_resumed_as_in_one_conversation() {
-        let (mut search, said) = scripted("external:batch=2,x", ANSWERS.to_vec(), vec![], 99);
+        let (mut search, said) =
+            scripted("external:batch=2,x", ANSWERS.to_vec(), BTreeMap::new(), 99);
         let first = trials(&mut search);
         assert_eq!(first, trials(&mut search));
         assert_eq!(first[1].written, Some(json!({"id": "b", "window": 8})));
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!((best.score, best.runs, best.trial), (5.5, 2, 0));
 
         // The same, after a kill between the two first tells: what was not told is asked for anew.
-        let earlier = vec![(1, proposal(first[1].written.clone().unwrap()).unwrap())];
+        let earlier = [(1, proposal(first[1].written.clone().unwrap()).unwrap())].into();
         let answers = vec![r#"{"trials":[{"id":0,"window":4}]}"#];
         let (mut resumed, heard) = scripted("external:batch=2,x", answers, earlier, 99);
         resumed.tell(1, scored(5.0)).unwrap();
@@ -389,7 +389,8 @@ mod tests {
             (ANSWERS[1], 1, "read nothing for 1s"),
             (ANSWERS[1], 2, "read nothing for 1s"),
         ] {
-            let (mut search, _) = scripted("external:batch=2,x", vec![answer], vec![], deaf_after);
+            let (mut search, _) =
+                scripted("external:batch=2,x", vec![answer], BTreeMap::new(), deaf_after);
             if let Asked::Trials(_) = search.ask() {
                 search.tell(0, scored(1.0)).unwrap();
             }
@@ -403,7 +404,7 @@ mod tests {
     fn faults_are_told_and_borne_for_a_while() {
         let answers =
             vec![r#"{"trials":[{"id":0,"window":4}]}"#, r#"{"trials":[{"id":1,"window":4}]}"#];
-        let (mut search, said) = scripted("external:faults=1,x", answers, vec![], 99);
+        let (mut search, said) = scripted("external:faults=1,x", answers, BTreeMap::new(), 99);
         for number in 0..2 {
             assert_eq!(trials(&mut search).len(), 1);
             search.tell(number, Told::Fault("no luck".to_owned())).unwrap();
@@ -415,12 +416,42 @@ mod tests {
     }
 
     #[test]
+    fn the_baseline_may_run_beside_it_and_a_pair_may_be_cut_in_two() {
+        let setup = Setup { paired: true, ..Setup::new(7) };
+        let order = Order::read("external:x").unwrap().unwrap();
+        let start = |earlier| {
+            let (said, hears) = channel();
+            let answers = ANSWERS[1..].to_vec().into_iter();
+            let program = Scripted { answers, said, deaf_after: 99 };
+            let search = External::new(&order, &setup, Box::new(program), earlier).unwrap();
+            (beside_baseline(Box::new(search), &setup), hears)
+        };
+        let (mut search, heard) = start(BTreeMap::new());
+        let Asked::Trials(both) = search.ask() else { panic!("it has ended") };
+        let written: Vec<_> = both.iter().map(|trial| trial.written.clone().unwrap()).collect();
+        assert_eq!((both.len(), &written[0]), (2, &written[1]), "either may be all that is kept");
+        search.tell(0, scored(10.0)).unwrap();
+        // Killed here: the program was told nothing, and hears of it once the pair is whole.
+        let (mut resumed, resumed_heard) =
+            start([(0, proposal(written[0].clone()).unwrap())].into());
+        resumed.tell(0, scored(10.0)).unwrap();
+        for search in [&mut search, &mut resumed] {
+            assert!(matches!(search.ask(), Asked::Trials(left) if left == both[1..]));
+            search.tell(1, scored(30.0)).unwrap();
+            search.ask();
+            assert_eq!(search.best().unwrap().score, 30.0);
+        }
+        let tell = |heard: Receiver<String>| heard.try_iter().find(|line| line.contains("tell"));
+        assert_eq!(tell(heard).unwrap(), tell(resumed_heard).unwrap());
+    }
+
+    #[test]
     fn only_the_longest_runs_compare() {
         let answers = vec![
             r#"{"trials":[{"id":0,"window":4,"fidelity":0.1},{"id":1,"window":8,"fidelity":0.5},
                 {"id":2,"window":2,"fidelity":0.5},{"id":3,"window":1,"fidelity":0.1}]}"#,
         ];
-        let (mut search, _) = scripted("external:batch=4,x", answers, vec![], 99);
+        let (mut search, _) = scripted("external:batch=4,x", answers, BTreeMap::new(), 99);
         assert_eq!(trials(&mut search)[0].fidelity, 0.1);
         for (number, score) in [(0, 9.0), (1, 3.0), (2, 4.0), (3, 8.0)] {
             search.tell(number, scored(score)).unwrap();
