@@ -46,11 +46,7 @@ impl Line {
 
     /// Says something once, above the bar.
     pub(crate) fn note(&self, what: &str) {
-        if self.bar.is_hidden() {
-            let _ = writeln!(anstream::stderr(), "afflux: {what}");
-        } else {
-            self.bar.println(format!("afflux: {what}"));
-        }
+        self.talk().say(&format!("afflux: {what}"));
     }
 
     /// Moves the bar.
@@ -61,6 +57,25 @@ impl Line {
     /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// Where lines are said that stay, above the bar.
+    pub(crate) fn talk(&self) -> Talk {
+        Talk(self.bar.clone())
+    }
+}
+
+/// Says whole lines beside a bar, from any thread.
+#[derive(Clone)]
+pub(crate) struct Talk(ProgressBar);
+
+impl Talk {
+    /// Says `line` at once, on a terminal or not.
+    pub(crate) fn say(&self, line: &str) {
+        self.0.suspend(|| {
+            // Nobody is left to tell when this fails.
+            let _ = writeln!(anstream::stderr(), "{line}");
+        });
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+pub(crate) mod guard;
 mod lab;
 mod quickstart;
 mod report;
@@ -37,6 +38,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
+    /// Runs a search program until its input ends, for `search`
+    #[command(hide = true, name = guard::NAME)]
+    Guard(guard::GuardArgs),
 }
 
 impl CommandLine {
@@ -51,6 +55,7 @@ impl CommandLine {
             Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
+            Command::Guard(args) => guard::run(args),
         }
     }
 }

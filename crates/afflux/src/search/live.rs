@@ -8,7 +8,7 @@ use afflux_core::search::{Best, Progress as Come};
 use afflux_core::target::Progress;
 
 use crate::failure::Failure;
-use crate::progress::{Line, interruption, words};
+use crate::progress::{Line, Talk, interruption, words};
 use crate::search::Course;
 use crate::search::journal::Stage;
 use crate::tables::number;
@@ -67,6 +67,11 @@ impl Live {
     /// A confirming run begins.
     pub(crate) fn confirming(&self, done: u64, of: u64, part: f64) {
         self.show(format!("confirming: {done} of {of} runs done"), part, "");
+    }
+
+    /// Where a search program's own words are said.
+    pub(crate) fn talk(&self) -> Talk {
+        self.line.talk()
     }
 
     /// The search is over, or given up.

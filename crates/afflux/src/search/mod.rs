@@ -8,6 +8,7 @@
 //! difference, so that drift of the target goes out. A trial that is doubted is made again.
 
 pub(crate) mod budget;
+pub(crate) mod external;
 pub(crate) mod journal;
 pub(crate) mod live;
 mod record;
@@ -144,8 +145,10 @@ impl Driver<'_> {
                 ..setup
             };
             course.best_fixed = Some(fixed.clone());
-            let mut method = build(&self.head.method, &setup)?;
+            let (name, talk) = (&self.head.method, self.live.talk());
+            let mut method = external::strategy(name, &setup, &self.journal, talk)?;
             let ended = self.stage(Stage::Search, method.as_mut(), &search_budget, &mut course)?;
+            // A program that decided is ended here: it must not disturb the confirming runs.
             (method.best().unwrap_or_else(|| fixed.clone()), ended)
         };
         let mut fresh = Vec::new();
@@ -196,6 +199,7 @@ impl Driver<'_> {
                 Asked::Finished(end @ End::Coarse { .. }) => {
                     return Err(Failure::input(format!("{end}; and another --out")));
                 }
+                Asked::Finished(End::Program(error)) => return Err(external::failure(&error)),
                 Asked::Finished(end) => return Ok(end.to_string()),
                 Asked::Trials(trials) => trials,
             };
@@ -293,6 +297,7 @@ impl Driver<'_> {
             told: Told::Outcome(self.outcome(std::slice::from_ref(&measurement))),
             again: None,
             summary: Some(Summary::of(&measurement)),
+            written: None,
         };
         self.journal.add(entry)?;
         Ok(Fresh { which, round: round as u32, seed, setting, measurement })

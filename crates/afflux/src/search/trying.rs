@@ -55,6 +55,7 @@ impl Driver<'_> {
             told,
             again,
             summary: None,
+            written: trial.written.clone(),
         };
         let entry: Entry = serde_json::from_str(&serde_json::to_string(&entry)?)?;
         let told = entry.told.clone();
