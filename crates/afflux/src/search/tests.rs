@@ -263,7 +263,7 @@ fn a_target_that_stops_answering_is_no_measurement() {
     // When the target answers again, the same command confirms what was found until then.
     let found = go(dir.path(), &head, MadeUp::default(), BUDGET).unwrap();
     assert!(
-        found.ended.contains("11 trials failed") && found.comparisons.len() > 1,
+        found.ended.contains("11 trials failed") && !found.comparisons.is_empty(),
         "{}",
         found.ended
     );
