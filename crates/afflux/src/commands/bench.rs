@@ -113,6 +113,7 @@ pub(crate) fn run(
     } else {
         Watch::new(&[(runs, plan.run_time())])?
     };
+    let watch = watch.on(target.as_ref());
     let mut bench = Bench {
         args,
         target: target.as_mut(),

@@ -102,10 +102,11 @@ pub(crate) fn run(
     let time_of = |length: Span| Duration::from_nanos((args.settle + length).as_nanos());
     let groups: Vec<_> =
         calibration.lengths().iter().map(|&length| (runs, time_of(length))).collect();
-    let watch = Watch::at_most(&groups)?;
     let mut target = target::open(&args.on, talk)?;
-    let longest = groups.iter().map(|(runs, time)| *time * *runs).sum();
-    writeln!(talk, "afflux: {}: {}; at most {}", workload.name, workload.about, words(longest))?;
+    let watch = Watch::at_most(&groups)?.on(target.as_ref());
+    let longest = words(groups.iter().map(|(runs, time)| *time * *runs).sum());
+    let of = if target.is_in_real_time() { "" } else { " of simulated time" };
+    writeln!(talk, "afflux: {}: {}; at most {longest}{of}", workload.name, workload.about)?;
     let ended = drive(args, target.as_mut(), &workload, &mut calibration, &watch);
     watch.finish();
     let outcome = match ended {

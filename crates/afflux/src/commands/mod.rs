@@ -2,6 +2,7 @@
 
 mod bench;
 mod calibrate;
+pub(crate) mod guard;
 mod lab;
 mod quickstart;
 mod report;
@@ -40,6 +41,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
+    /// Runs a search program until its input ends, for `search`
+    #[command(hide = true, name = guard::NAME)]
+    Guard(guard::GuardArgs),
 }
 
 impl CommandLine {
@@ -55,6 +59,7 @@ impl CommandLine {
             Command::Sim(args) => sim::run(args, out, talk),
             Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
+            Command::Guard(args) => guard::run(args),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use afflux_core::objective::Objective;
-use afflux_core::search::{self, METHODS, Setup};
+use afflux_core::search::{METHODS, Setup};
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 
@@ -12,7 +12,7 @@ use crate::commands::bench::{print_comparison, whole_seconds};
 use crate::failure::{Failure, Status};
 use crate::search::budget::Budget;
 use crate::search::journal::{Head, Start, VERSION};
-use crate::search::{Found, Session};
+use crate::search::{Found, Session, external};
 use crate::tables::number;
 use crate::{target, workloads};
 
@@ -26,13 +26,15 @@ pub(crate) struct SearchArgs {
     /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
-    /// How to search, with its parameters, as in sharp:m=off
+    /// How to search, with its parameters, as in sharp:m=off; or a program, as in
+    /// 'external:python3 mine.py'
     #[arg(long, default_value = "sharp")]
     method: String,
     /// What is to be large: an expression over tp, var, p99, ..., or a preset such as steady
     #[arg(long, default_value = "tp")]
     objective: String,
-    /// How long: 30min, 2h, 200runs; the confirming runs are part of it
+    /// How long: 30min, 2h, 200runs; the confirming runs are part of it. Time is what passes here,
+    /// on a simulated target too
     #[arg(long, default_value = "30min")]
     budget: Budget,
     /// Directory of the search; one that is there is gone on with
@@ -74,7 +76,10 @@ const EXAMPLES: &str = "\
 Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
+  afflux search random-write --on sim:contended --budget 300runs --out simulated
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
+  afflux search small-reads --method 'external:python3 bench/search/optuna_tpe.py'
+  afflux search                                       the methods, with their parameters
 
 Every search measures a grid of fixed windows and gaps first, and what it finds must beat
 the best of them in fresh runs. The baseline runs beside each candidate. It may be killed at
@@ -101,7 +106,7 @@ pub(crate) fn run(
     let objective: Objective =
         args.objective.parse().map_err(|error| Failure::input(format!("--objective: {error}")))?;
     // A misspelt method should be told before a lab is started.
-    search::build(&args.method, &Setup::new(args.seed)).map_err(Failure::input)?;
+    external::check(&args.method, &Setup::new(args.seed))?;
     let head = Head {
         afflux_search: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),

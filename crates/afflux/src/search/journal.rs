@@ -14,6 +14,7 @@ use afflux_core::units::Span;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Plan;
+use crate::search::external::identity;
 
 /// The version that this program writes and reads.
 pub(crate) const VERSION: u32 = 1;
@@ -117,6 +118,9 @@ pub(crate) struct Entry {
     /// All its numbers; kept for the confirmation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Summary>,
+    /// The trial as the program wrote it that wanted it, for a method that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written: Option<serde_json::Value>,
 }
 
 /// A trial that was doubted and made again.
@@ -306,7 +310,7 @@ impl Journal {
             ("workload file", theirs.workload_text.clone(), ours.workload_text.clone()),
             ("number of clients", theirs.clients.to_string(), ours.clients.to_string()),
             ("target", theirs.target.clone(), ours.target.clone()),
-            ("method", theirs.method.clone(), ours.method.clone()),
+            ("method", identity(&theirs.method), identity(&ours.method)),
             ("objective", theirs.objective.clone(), ours.objective.clone()),
             ("seed", theirs.seed.to_string(), ours.seed.to_string()),
             ("settling time", text(theirs.settle), text(ours.settle)),
@@ -363,6 +367,7 @@ mod tests {
             told: Told::Fault("no \"luck\"".to_owned()),
             again: Some(Again { why: "it was odd".to_owned(), scores: vec![Some(0.1), None] }),
             summary: Some(Summary { total_mb_s: 0.1, ..Summary::default() }),
+            written: Some(serde_json::json!({"id": trial, "gap_of_ack": 0.1})),
         }
     }
 

@@ -8,7 +8,7 @@ use afflux_core::search::{Best, Progress as Come};
 use afflux_core::target::Progress;
 
 use crate::failure::Failure;
-use crate::progress::{Line, interruption, words};
+use crate::progress::{Line, Talk, interruption, words};
 use crate::search::Course;
 use crate::search::journal::Stage;
 use crate::tables::number;
@@ -61,15 +61,17 @@ impl Live {
             line += &format!(", epoch {} round {}", come.epoch, come.round);
         }
         line += &format!(", {} of {} candidates left", come.candidates_left, come.candidates);
-        if let Some(best) = best {
-            line += &leader(best, course);
-        }
-        self.show(line, part);
+        self.show(line, part, &best.map(|best| leader(best, course)).unwrap_or_default());
     }
 
     /// A confirming run begins.
     pub(crate) fn confirming(&self, done: u64, of: u64, part: f64) {
-        self.show(format!("confirming: {done} of {of} runs done"), part);
+        self.show(format!("confirming: {done} of {of} runs done"), part, "");
+    }
+
+    /// Where a search program's own words are said.
+    pub(crate) fn talk(&self) -> Talk {
+        self.line.talk()
     }
 
     /// The search is over, or given up.
@@ -77,7 +79,8 @@ impl Live {
         self.line.finish();
     }
 
-    fn show(&self, mut line: String, part: f64) {
+    /// Shows a line with the forecast, and one below it.
+    fn show(&self, mut line: String, part: f64, below: &str) {
         let mut state = self.lock();
         // Forecast from this process's own pace: what an earlier one did says nothing about it.
         let &mut (began, part_at_begin) = state.began.get_or_insert((Instant::now(), part));
@@ -85,6 +88,9 @@ impl Live {
             let pace = began.elapsed().as_secs_f64() / (part - part_at_begin);
             let left = Duration::from_secs_f64((pace * (1.0 - part)).min(1e9));
             line += &format!(", at most {} left", words(left));
+        }
+        if !below.is_empty() {
+            line = format!("{line}\n{below}");
         }
         self.line.at((part * PARTS as f64) as u64);
         self.line.say(line);
@@ -98,7 +104,7 @@ impl Live {
 /// The best so far, and by how much.
 fn leader(best: &Best, course: &Course) -> String {
     let label = best.candidate.label();
-    let mut line = format!("; best so far {label} {}", number(best.score));
+    let mut line = format!("best so far {label} {}", number(best.score));
     let runs = |runs: u32| if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
     match course.standings.against_baseline(&label) {
         Some(change) => line += &format!(", {} over the baseline", change.in_percent()),

@@ -101,6 +101,7 @@ mod tests {
             told: Told::Outcome(Outcome { score, ..Outcome::default() }),
             again: None,
             summary: None,
+            written: None,
         }
     }
 

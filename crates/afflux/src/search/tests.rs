@@ -26,6 +26,8 @@ struct MadeUp {
     drift: f64,
     /// So many rules were busy in each run of a rule set.
     busy_rules: usize,
+    /// From this run on, requests get no answer; 0 for never.
+    deaf_from: u64,
     has_rules: bool,
 }
 
@@ -60,7 +62,9 @@ impl Target for MadeUp {
         let part = part * (1.0 + self.drift).powi(self.runs as i32);
         let mut second = || [0, ((best.max(1e6) + rng.below(1_000_000) as f64) * part) as u64];
         let seconds = (0..run.length.as_secs_f64() as u64).map(|_| second()).collect();
-        let mut client = ClientMeasurement { seconds, ..Default::default() };
+        let is_deaf = self.deaf_from > 0 && self.runs >= self.deaf_from;
+        let faults = if is_deaf { 3 } else { 0 };
+        let mut client = ClientMeasurement { seconds, faults, ..Default::default() };
         if self.has_rules {
             let mut means = || [0, 1, 2].map(|_| 10_000_000 + rng.below(80_000_000));
             let hits = (0..self.busy_rules).map(|_| Hits { count: 54_321, means: means() });
@@ -245,4 +249,26 @@ fn a_thousand_trials_take_a_megabyte_of_state_at_most() {
     let each = bytes / found.entries.len() as u64;
     println!("{} trials, {bytes} bytes, {each} each", found.entries.len());
     assert!(searched > 900 && each <= 1_000, "{searched} trials of the method, {each} bytes each");
+}
+
+#[test]
+fn a_target_that_stops_answering_is_no_measurement() {
+    let dir = tempfile::tempdir().unwrap();
+    let target = || MadeUp { deaf_from: 50, ..MadeUp::default() };
+    let head = head("climb", false);
+    let Err(Failure::Broken(why)) = go(dir.path(), &head, target(), BUDGET) else {
+        panic!("it was confirmed")
+    };
+    assert!(why.contains("3 requests got no answer") && why.contains("tries again"), "{why}");
+    // When the target answers again, the same command confirms what was found until then.
+    let found = go(dir.path(), &head, MadeUp::default(), BUDGET).unwrap();
+    assert!(
+        found.ended.contains("11 trials failed") && !found.comparisons.is_empty(),
+        "{}",
+        found.ended
+    );
+    // Who scores such requests gets them measured.
+    let dir = tempfile::tempdir().unwrap();
+    let head = Head { objective: "tp - faults".to_owned(), ..head };
+    assert!(go(dir.path(), &head, target(), BUDGET).is_ok());
 }

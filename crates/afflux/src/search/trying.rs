@@ -55,6 +55,7 @@ impl Driver<'_> {
             told,
             again,
             summary: None,
+            written: trial.written.clone(),
         };
         let entry: Entry = serde_json::from_str(&serde_json::to_string(&entry)?)?;
         let told = entry.told.clone();
@@ -116,6 +117,19 @@ impl Driver<'_> {
         Outcome { speed_deviation_mb_s, ..outcome }
     }
 
+    /// The measurement, unless requests got no answer: then it says more about the target's trouble
+    /// than about the setting. An objective may score them instead.
+    fn answered(&self, measurement: Measurement) -> Result<Measurement, String> {
+        let unanswered = Summary::of(&measurement).faults;
+        match unanswered == 0 || self.objective.names("faults") {
+            true => Ok(measurement),
+            false => Err(format!(
+                "{unanswered} requests got no answer: see to the target, or score them with \
+                 `faults` in the objective"
+            )),
+        }
+    }
+
     /// One run. What the target meets in it is the trial's; what makes all runs pointless is ours.
     pub(super) fn measure(
         &mut self,
@@ -131,7 +145,7 @@ impl Driver<'_> {
             self.target.run(&Run { seed, settle, length, progress: self.live, trace })
         };
         match run() {
-            Ok(measurement) => Ok(Ok(measurement)),
+            Ok(measurement) => Ok(self.answered(measurement)),
             Err(TargetError::Cancelled) => {
                 Err(Failure::Broken("interrupted; the same command goes on from here".to_owned()))
             }

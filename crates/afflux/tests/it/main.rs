@@ -4,6 +4,7 @@
 
 mod bench;
 mod calibrate;
+mod external;
 mod lab;
 mod quickstart;
 mod report;

@@ -114,8 +114,8 @@ static REGISTRIES: &[Registry] = &[
         folder: "crates/core/src/search",
         table: "crates/core/src/search/mod.rs",
         named: Named::Module,
-        // What methods and their tests share, and how those speak that are programs of their own.
-        besides: &["candidate", "desk", "external", "testing", "told"],
+        // What methods and their tests share.
+        besides: &["candidate", "desk", "testing", "told"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",

@@ -62,6 +62,11 @@ impl<T> Desk<T> {
         }
     }
 
+    /// The next trial has this number, or a greater one if it is taken.
+    pub(super) fn number_from(&mut self, number: u64) {
+        self.next = self.next.max(number);
+    }
+
     /// Asks for one run of `candidate`.
     ///
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
@@ -74,6 +79,7 @@ impl<T> Desk<T> {
             source: self.source,
             pair: None,
             seed: self.seed.wrapping_add(u64::from(run)),
+            written: None,
         };
         self.awaited.insert(self.next, (trial, tag));
         self.next += 1;
@@ -94,6 +100,16 @@ impl<T> Desk<T> {
     /// How many trials were told.
     pub(super) fn told(&self) -> u64 {
         self.told
+    }
+
+    /// What is to be remembered about an awaited trial.
+    pub(super) fn tag(&self, number: u64) -> Option<&T> {
+        Some(&self.awaited.get(&number)?.1)
+    }
+
+    /// How many trials are awaited.
+    pub(super) fn waiting(&self) -> u64 {
+        self.awaited.len() as u64
     }
 
     /// Whether nothing is awaited.

@@ -199,7 +199,9 @@ mod tests {
 
     fn trial(window: u32) -> Trial {
         let candidate = Candidate::setting(&format!("fixed:{window}"));
-        Trial { number: 0, candidate, fidelity: 1.0, source: Source::Target, pair: None, seed: 0 }
+        let source = Source::Target;
+        let (pair, written) = (None, None);
+        Trial { number: 0, candidate, fidelity: 1.0, source, pair, seed: 0, written }
     }
 
     fn outcome(score: f64, variation: f64) -> Outcome {

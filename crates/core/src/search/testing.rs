@@ -1,12 +1,17 @@
 //! A made-up target for tests of methods: what it answers is known, and so is the best there is.
 
-use super::{Asked, Outcome, Setup, Strategy, Told, Trial, build};
+use super::{Asked, METHODS, MethodEntry, Outcome, Setup, Strategy, Told, Trial, build};
 use crate::indicator::Signals;
 use crate::policy;
 use crate::rng::Rng;
 use crate::rules::{Action, Compiled, Gap, Hits, RuleSet};
 
 const MS: u64 = 1_000_000;
+
+/// Methods that decide by themselves.
+pub(super) fn own_methods() -> impl Iterator<Item = &'static MethodEntry> {
+    METHODS.iter().filter(|entry| entry.name != "external")
+}
 
 /// A target on which every state of the congested half wants another action than the calm half.
 #[derive(Clone)]
