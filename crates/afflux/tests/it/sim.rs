@@ -1,7 +1,8 @@
 //! `afflux sim`, and simulated scenarios as targets, as their users run them.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -134,4 +135,58 @@ fn a_scenario_is_a_target_like_any_other() {
     let more = ["--from", "1s", "--max", "2s", "--runs", "3", "--cv", "5", "--json"];
     let found = json(&[&["calibrate", "seq-read"][..], &on, &more].concat());
     assert_eq!(found["chosen"], "1s");
+}
+
+/// A search on a simulated target, whose journal goes to `dir`.
+fn search(dir: &Path) -> Command {
+    let workload = dir.join("small.toml");
+    std::fs::write(&workload, include_str!("small.toml")).unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
+    command.arg("search").arg(workload).arg("--out").arg(dir.join("out"));
+    command.args(["--on", "sim:contended,servers.count=2,servers.device=hdd:elevator=fifo"]);
+    command.args(["--settle", "100ms", "--length", "1s", "--pairs", "3", "--budget", "3000runs"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// The journal without what the runs took here, which no two searches share.
+fn decisions(dir: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(dir.join("out/search.jsonl")).unwrap();
+    let line = |line: &str| -> Value {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        line.as_object_mut().unwrap().remove("secs");
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn a_search_killed_again_and_again_decides_what_an_undisturbed_one_decides() {
+    let [quiet, killed] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    assert!(search(quiet.path()).status().unwrap().success());
+    let whole = std::fs::metadata(quiet.path().join("out/search.jsonl")).unwrap().len();
+    let seed: u64 = std::process::id().into();
+    let mut rng = afflux_core::rng::Rng::new(seed);
+    let mut places: Vec<u64> = (0..12).map(|_| rng.below(whole * 9 / 10)).collect();
+    places.sort_unstable();
+    println!("seed {seed}: killed when the journal of {whole} B had {places:?} B");
+    let journal = killed.path().join("out/search.jsonl");
+    for place in places {
+        let mut child = search(killed.path()).spawn().unwrap();
+        // Where the place is passed already it dies while it reads its journal, or soon after.
+        std::thread::sleep(Duration::from_micros(rng.below(20_000)));
+        while std::fs::metadata(&journal).map_or(0, |found| found.len()) < place {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
+            std::thread::sleep(Duration::from_micros(100 + rng.below(900)));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert!(search(killed.path()).status().unwrap().success());
+    let (expected, found) = (decisions(quiet.path()), decisions(killed.path()));
+    let differs = expected.iter().zip(&found).position(|(left, right)| left != right);
+    assert_eq!(differs, None, "seed {seed}, the first line that differs, from 0");
+    assert!(expected.len() == found.len() && found.len() > 1_000, "{}", found.len());
+    let rules = |dir: &Path| std::fs::read(dir.join("out/found.rules")).unwrap();
+    assert!(rules(quiet.path()) == rules(killed.path()));
 }
