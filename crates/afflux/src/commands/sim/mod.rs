@@ -9,16 +9,19 @@ use std::time::{Duration, Instant};
 use afflux_core::measure::TraceRequest;
 use afflux_core::summary::Summary;
 use afflux_core::units::Span;
-use afflux_sim::Outcome;
 use afflux_sim::scenario::{SHIPPED, manual};
+use afflux_sim::{Outcome, Scenario};
 use serde::Serialize;
 
 use crate::commands::bench::whole_seconds;
+use crate::experiment::Plan;
 use crate::failure::{Failure, Status};
+use crate::report::{ResultFile, ResultFolder};
+use crate::settings;
 use crate::tables::{number, table};
 use crate::worlds::crew::{World, run_all};
 use crate::worlds::published::{self, Beside};
-use crate::worlds::record::SweepRecord;
+use crate::worlds::record::{SweepRecord, WorldRecord};
 use crate::worlds::scenarios::{self, Loaded};
 use crate::worlds::sweep::{SHOWN, Sweep};
 
@@ -64,6 +67,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
+
+/// Steps of the time series of a page, unless the scenario says how long they are.
+const STEPS: u64 = 200;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -131,9 +137,15 @@ fn single(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let scenario = loaded.clone().with(fixed)?.scenario;
+    let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
+    let mut scenario = loaded.clone().with(fixed)?.scenario;
+    if folder.is_some() {
+        let whole = scenario.run.settle + scenario.run.length;
+        scenario.run.series.get_or_insert(Span::from_nanos(whole.as_nanos() / STEPS));
+    }
     let setting = scenarios::setting_of(&scenario)?;
     let trace = args.out.as_ref().map(|_| TraceRequest::default());
+    let rules = settings::rule_files(&setting.label)?;
     let (seed, told) = (args.seed, loaded.name.clone());
     let world = World { scenario, setting, seed, trace, told };
     let began = Instant::now();
@@ -146,6 +158,13 @@ fn single(
         false => published::beside(&loaded.scenario, fixed, seed)?,
     };
     let World { scenario, setting, .. } = &world;
+    if let Some(folder) = &folder {
+        let mut result = result_of(loaded, fixed, scenario, seed);
+        result.add_run(&setting.label, seed, &outcome.measurement);
+        result.add_rules(&setting.label, rules);
+        result.world = Some(WorldRecord::of(scenario, &outcome, figures.clone()));
+        keep(folder, &result, talk)?;
+    }
     if args.json {
         let single = Single {
             afflux_sim: 1,
@@ -218,12 +237,19 @@ fn sweep(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
+    let folder = args.out.as_deref().map(ResultFolder::claim).transpose()?;
     let seeds = (args.seed, args.seeds.unwrap_or(1));
     let sweep = Sweep::new(loaded, fixed, &args.sweep, seeds, &args.show)?;
     let (worlds, began) = (sweep.len(), Instant::now());
     let found = sweep.run()?;
     let secs = began.elapsed().as_secs_f64();
     writeln!(talk, "afflux: {worlds} worlds took {} s", number(secs))?;
+    if let Some(folder) = &folder {
+        let scenario = loaded.clone().with(fixed)?.scenario;
+        let mut result = result_of(loaded, fixed, &scenario, args.seed);
+        result.sweep = Some(found.clone());
+        keep(folder, &result, talk)?;
+    }
     if args.json {
         let scenario = &loaded.scenario.name;
         let swept = Swept { afflux_sweep: 1, scenario, overrides: fixed, sweep: &found };
@@ -233,6 +259,28 @@ fn sweep(
         print_sweep(out, loaded, &found)?;
     }
     Ok(Status::Done)
+}
+
+/// A result about a scenario, without its runs.
+fn result_of(loaded: &Loaded, fixed: &[String], scenario: &Scenario, seed: u64) -> ResultFile {
+    let (settle, length) = (scenario.run.settle, scenario.run.length);
+    let plan = Plan { pairs: 0, settle, length, seed, trace: None };
+    let count = scenario.servers.count;
+    let servers = if count == 1 { "1 simulated server" } else { "simulated servers" };
+    let target = if count == 1 { servers.to_owned() } else { format!("{count} {servers}") };
+    let changed: String = fixed.iter().map(|text| format!("# changed: {text}\n")).collect();
+    let text = format!("{changed}{}", loaded.text);
+    let mut result = ResultFile::begin(&target, &scenario.applications[0].workload, &text, &plan);
+    result.workload.name.clone_from(&scenario.name);
+    result.workload.about.clone_from(&scenario.about);
+    result.workload.clients = scenario.client_count();
+    result
+}
+
+fn keep(folder: &ResultFolder, result: &ResultFile, talk: &mut dyn Write) -> Result<(), Failure> {
+    folder.write(result)?;
+    writeln!(talk, "afflux: the page is {}", folder.page_path().display())?;
+    Ok(())
 }
 
 fn print_sweep(out: &mut dyn Write, loaded: &Loaded, found: &SweepRecord) -> Result<(), Failure> {

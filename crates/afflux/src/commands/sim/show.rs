@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use afflux_core::class::Class;
-use afflux_core::measure::{Latencies, Measurement};
+use afflux_core::measure::Measurement;
 use afflux_core::summary::Summary;
 use afflux_sim::{Outcome, Scenario};
 
@@ -11,6 +11,7 @@ use crate::commands::bench::{print_clients, print_hits, print_holds, print_total
 use crate::failure::Failure;
 use crate::tables::{number, table};
 use crate::worlds::published::Beside;
+use crate::worlds::record::{client_means, counts, process_times};
 
 /// Clients that have a row each; of more, the spread is told.
 const ROWS: usize = 16;
@@ -74,24 +75,6 @@ fn print_spread(
     Ok(())
 }
 
-/// Mean throughput of each client in MB/s.
-pub(crate) fn client_means(measurement: &Measurement) -> Vec<f64> {
-    let mean = |seconds: &[[u64; 2]]| {
-        let bytes: u64 = seconds.iter().flatten().sum();
-        bytes as f64 / 1e6 / seconds.len().max(1) as f64
-    };
-    measurement.clients.iter().map(|client| mean(&client.seconds)).collect()
-}
-
-/// The process times of all clients together.
-pub(crate) fn process_times(measurement: &Measurement, class: Class) -> Latencies {
-    let mut all = Latencies::default();
-    for client in &measurement.clients {
-        all.add(&client.process_time[class.index()]);
-    }
-    all
-}
-
 /// Percentiles that are told of process times.
 const QUANTILES: [(&str, f64); 6] =
     [("10%", 0.1), ("50%", 0.5), ("90%", 0.9), ("99%", 0.99), ("99.9%", 0.999), ("longest", 1.0)];
@@ -148,25 +131,6 @@ fn print_counts(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Failure> {
     }
     writeln!(out, "{rows}")?;
     Ok(())
-}
-
-/// What is counted over the whole run, in words; zeros are left out.
-pub(crate) fn counts(outcome: &Outcome) -> Vec<(&'static str, u64)> {
-    let totals = &outcome.totals;
-    let all = [
-        ("operations ended", totals.operations),
-        ("requests sent", totals.sent),
-        ("replies taken", totals.replies),
-        ("most requests at one server", totals.deepest),
-        ("segments dropped by a port", totals.dropped),
-        ("losses noticed by a retransmission time-out only", totals.rto),
-        ("requests sent again after a time-out", totals.resent),
-        ("requests given up", totals.failed),
-        ("requests carried out though nobody waited for them", totals.wasted),
-        ("requests lost in a server that died", totals.lost),
-        ("locks handed from client to client", totals.handovers),
-    ];
-    all.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
 /// Published figures beside simulated ones.
