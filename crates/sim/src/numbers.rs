@@ -105,12 +105,16 @@ pub fn value(name: &str, outcome: &Outcome, summary: &Summary) -> Option<f64> {
     (number.of)(outcome.applications.iter().find(|one| one.name == application)?)
 }
 
-/// Its unit.
-pub fn unit(name: &str) -> &'static str {
-    let of_run = NUMBERS.iter().map(|number| (number.name, number.unit));
-    let of_one = OF_APPLICATION.iter().map(|number| (number.name, number.unit));
-    let last = name.rsplit_once('.').map_or(name, |(_, last)| last);
-    of_run.chain(of_one).find(|(known, _)| *known == last).map_or("", |(_, unit)| unit)
+/// What the number called `name` is, and its unit; both empty of one that there is not.
+pub fn told(name: &str) -> (String, &'static str) {
+    if let Some(number) = NUMBERS.iter().find(|number| number.name == name) {
+        return (number.about.to_owned(), number.unit);
+    }
+    let of_one = name.rsplit_once('.').and_then(|(application, last)| {
+        let number = OF_APPLICATION.iter().find(|number| number.name == last)?;
+        Some((format!("{application}: {}", number.about), number.unit))
+    });
+    of_one.unwrap_or_default()
 }
 
 /// Says what is wrong with a name, and what could stand there.
@@ -158,7 +162,8 @@ mod tests {
         assert_eq!((of("p99_ms"), of("ended_secs")), (Some(7.0), Some(6.0)));
         assert_eq!((of("a.b.io_secs"), of("a.b.mb_s")), (Some(4.0), Some(2.0)));
         assert_eq!((of("b.io_secs"), of("p99")), (None, None));
-        assert_eq!((unit("a.b.mb_s"), unit("p99_ms"), unit("jain")), ("MB/s", "ms", ""));
+        assert_eq!(told("a.b.mb_s"), ("a.b: its bytes by its time".to_owned(), "MB/s"));
+        assert_eq!((told("p99_ms").1, told("jain").1, told("p99").1), ("ms", "", ""));
     }
 
     #[test]

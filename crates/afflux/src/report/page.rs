@@ -244,6 +244,7 @@ fn method(result: &ResultFile) -> Markup {
     let command = shlex::try_join(words).unwrap_or_else(|_| program.command.join(" "));
     let mut seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
     seeds.push(result.plan.seed);
+    seeds.extend(result.sweep.iter().flat_map(|sweep| &sweep.rows).map(|row| row.seed));
     seeds.sort_unstable();
     seeds.dedup();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();

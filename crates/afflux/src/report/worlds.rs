@@ -6,7 +6,7 @@ use super::figures::{Figure, published, spread, swept, world};
 use super::schema::ResultFile;
 use super::sections::Section;
 use super::tables::Table;
-use super::words::{count, percent, quantity};
+use super::words::{count, percent, quantity, sentence};
 use crate::tables::number;
 use crate::worlds::published::{Beside, Use};
 use crate::worlds::record::{SweepRecord, WorldRecord};
@@ -27,7 +27,8 @@ pub(super) fn sections(result: &ResultFile) -> Vec<Section> {
             title: "The course of the world".to_owned(),
             lead: html! {
                 "Step by step, from the first moment on; what lies before the dotted line does not "
-                "count. Requests at a server are those that wait and those in service."
+                "count. Requests in a server wait or are in service; they are told as the mean "
+                "over the servers and of the fullest one."
             },
             figures: world::plots(&world.series),
             ..Section::default()
@@ -145,7 +146,7 @@ fn of_sweep(sweep: &SweepRecord) -> Section {
     let figure = |name: &String| {
         Some(Figure {
             name: format!("sweep-{name}"),
-            title: name.clone(),
+            title: sentence(sweep.about(name)),
             side: None,
             svg: swept::plot(sweep, name)?,
         })
@@ -188,8 +189,7 @@ fn of_sweep(sweep: &SweepRecord) -> Section {
                 ", run with " (sweep.seeds) " seeds: drawn are their mean, and the range from the "
                 "least to the greatest"
             }
-            ". A number that a name does not explain is told by "
-            code { "afflux sim --help" } "."
+            "."
         },
         figures: sweep.shown.iter().filter_map(figure).collect(),
         after,

@@ -56,7 +56,8 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    fn of(figure: &Figure, use_: Use, simulated: Option<f64>) -> Self {
+    /// `figure` beside what came out.
+    pub(crate) fn of(figure: &Figure, use_: Use, simulated: Option<f64>) -> Self {
         let published = figure.value;
         let difference = |simulated: f64| (simulated / published - 1.0) * 100.0;
         Self {
@@ -74,7 +75,7 @@ impl Beside {
 }
 
 /// The figures of a scenario, each with what it is used for, those that served to fit first.
-fn figures(scenario: &Scenario) -> impl Iterator<Item = (&Figure, Use)> {
+pub(crate) fn figures(scenario: &Scenario) -> impl Iterator<Item = (&Figure, Use)> {
     let fitted = scenario.fitted.iter().map(|figure| (figure, Use::Fit));
     fitted.chain(scenario.published.iter().map(|figure| (figure, Use::Prediction)))
 }

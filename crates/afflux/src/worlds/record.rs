@@ -32,6 +32,8 @@ pub(crate) struct SeriesRecord {
     pub(crate) step_secs: f64,
     /// Time at the start that is not counted.
     pub(crate) settle_secs: f64,
+    /// How many servers there are.
+    pub(crate) servers: u32,
     /// What each application moved.
     pub(crate) throughput: Vec<ThroughputRecord>,
     /// Requests at a server, on average.
@@ -127,6 +129,7 @@ impl SeriesRecord {
         Self {
             step_secs: step,
             settle_secs: scenario.run.settle.as_secs_f64(),
+            servers: scenario.servers.count,
             throughput: throughput.collect(),
             queued: series.queued.iter().map(|&queued| queued as f64 / servers).collect(),
             queued_most: series.queued_most.clone(),
@@ -220,6 +223,8 @@ pub(crate) struct AxisRecord {
 pub(crate) struct NumberRecord {
     /// Its name.
     pub(crate) name: String,
+    /// What it is.
+    pub(crate) about: String,
     /// Its unit; empty for a plain number.
     pub(crate) unit: String,
 }
@@ -268,8 +273,16 @@ impl SweepRecord {
 
     /// The unit of a number.
     pub(crate) fn unit(&self, number: &str) -> &str {
-        let found = self.numbers.iter().find(|one| one.name == number);
-        found.map_or("", |one| one.unit.as_str())
+        self.number(number).map_or("", |one| one.unit.as_str())
+    }
+
+    /// What a number is; its name where nobody says.
+    pub(crate) fn about<'a>(&'a self, number: &'a str) -> &'a str {
+        self.number(number).map_or(number, |one| one.about.as_str())
+    }
+
+    fn number(&self, name: &str) -> Option<&NumberRecord> {
+        self.numbers.iter().find(|one| one.name == name)
     }
 }
 

@@ -1,13 +1,15 @@
 //! Sweeps: a scenario under every combination of some values, with some seeds each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use afflux_core::summary::Summary;
 use afflux_sim::numbers::{self, NUMBERS, OF_APPLICATION};
+use afflux_sim::scenario::Figure;
 use afflux_sim::{Outcome, Scenario, ScenarioError};
 
 use super::crew::{World, run_all};
-use super::record::{AxisRecord, NumberRecord, PointRecord, SweepRecord};
+use super::published::{Beside, figures};
+use super::record::{AxisRecord, NumberRecord, PointRecord, PublishedRecord, SweepRecord};
 use super::scenarios::{Loaded, setting_of};
 use crate::failure::Failure;
 
@@ -154,15 +156,48 @@ impl<'a> Sweep<'a> {
             }
         };
         let rows = run_all(self.len(), &|at| self.world(at), &keep)?;
-        let number = |name: String| NumberRecord { unit: numbers::unit(&name).to_owned(), name };
-        Ok(SweepRecord {
+        let number = |name: String| {
+            let (about, unit) = numbers::told(&name);
+            NumberRecord { name, about, unit: unit.to_owned() }
+        };
+        let placed: Vec<_> = figures(&self.loaded.scenario)
+            .filter_map(|(figure, use_)| Some((self.place_of(figure)?, figure, use_)))
+            .collect();
+        let mut record = SweepRecord {
             axes: self.axes,
             seeds: self.seeds,
             numbers: names.into_iter().map(number).collect(),
             shown: self.shown,
             rows,
             published: Vec::new(),
-        })
+        };
+        for (point, figure, use_) in placed {
+            let simulated = record.spread(&figure.metric, &point).map(|spread| spread.mean);
+            let beside = Beside::of(figure, use_, simulated);
+            record.published.push(PublishedRecord { point, beside });
+        }
+        Ok(record)
+    }
+
+    /// The point of the sweep that is run as a published figure wants it; how long it runs is left
+    /// to the sweep.
+    fn place_of(&self, figure: &Figure) -> Option<Vec<usize>> {
+        let pair = |text: &String| {
+            let (key, value) = text.split_once('=')?;
+            Some((canonical(key), value.trim().to_owned()))
+        };
+        let mut wanted: BTreeMap<String, String> = figure.set.iter().filter_map(pair).collect();
+        let at = |axis: &AxisRecord| {
+            let value = wanted.remove(&canonical(&axis.key))?;
+            axis.values.iter().position(|one| *one == value)
+        };
+        let point = self.axes.iter().map(at).collect::<Option<Vec<_>>>()?;
+        let mut fixed: BTreeMap<String, String> = self.fixed.iter().filter_map(pair).collect();
+        for key in ["run.length", "run.settle"] {
+            wanted.remove(key);
+            fixed.remove(key);
+        }
+        (wanted == fixed).then_some(point)
     }
 }
 
@@ -265,5 +300,26 @@ mod tests {
         let speeds: Vec<f64> = (0..8).map(|row| found.rows[row].values[0].unwrap()).collect();
         assert!(speeds.iter().all(|speed| *speed > 0.0), "{speeds:?}");
         assert!(speeds[0] != speeds[1], "two seeds are two worlds");
+    }
+
+    #[test]
+    fn published_figures_are_found_at_their_points() {
+        let mut loaded = load("contended").unwrap();
+        let set = ["servers.count=2", "run.length=9s", "clients.count=2"].map(str::to_owned);
+        let metric = "total_mb_s".to_owned();
+        let figure = Figure { metric, set: set.to_vec(), value: 50.0, ..Figure::default() };
+        let elsewhere = Figure { set: vec!["servers.count=4".to_owned()], ..figure.clone() };
+        loaded.scenario.published = vec![elsewhere, figure];
+        let fixed = ["run.length=1s", "run.settle=10ms", "workload.clients=2"].map(str::to_owned);
+        let axes = ["servers.count=1,2".to_owned()];
+        let found = |fixed: &[String]| {
+            let sweep = Sweep::new(&loaded, fixed, &axes, (1, 1), "total_mb_s").unwrap();
+            sweep.run().unwrap().published
+        };
+        assert_eq!(found(&fixed), [], "the number of clients is another key");
+        let fixed = ["run.length=1s", "run.settle=10ms", "clients.count=2"].map(str::to_owned);
+        let found = found(&fixed);
+        assert_eq!((found.len(), &found[0].point), (1, &vec![1]));
+        assert!(found[0].beside.simulated.unwrap() > 1.0);
     }
 }

@@ -247,6 +247,7 @@ fn sweep(
     if let Some(folder) = &folder {
         let scenario = loaded.clone().with(fixed)?.scenario;
         let mut result = result_of(loaded, fixed, &scenario, args.seed);
+        result.target = "simulated servers".to_owned();
         result.sweep = Some(found.clone());
         keep(folder, &result, talk)?;
     }

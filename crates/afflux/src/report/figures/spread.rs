@@ -48,7 +48,7 @@ pub(in crate::report) fn clients(mb_s: &[f64]) -> Markup {
         line class="mean" x1=(mean) x2=(mean) y1=(round(frame.top)) y2=(round(frame.bottom())) {
             title { "mean: " (short(afflux_core::summary::mean(&sorted))) " MB/s" }
         }
-        (legend(15.0, &[("mean", "mean, which a fair share would give to all".to_owned())]))
+        (legend(15.0, &[("mean", "fair share".to_owned())]))
         (frame.horizontal("MB/s"))
     };
     drawing(262.0, "Distribution of throughput over clients", &inside)

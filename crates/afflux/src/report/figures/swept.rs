@@ -4,19 +4,24 @@ use afflux_core::units::{Span, parse_bytes};
 use maud::{Markup, html};
 
 use super::COLOURS;
-use crate::report::svg::{Axis, Frame, drawing, legend, round, short};
+use crate::report::svg::{Axis, Frame, LEFT, drawing, legend, round, short};
 use crate::worlds::record::{Spread, SweepRecord};
 
 /// Lines at most; a sweep with more combinations has its table and its CSV.
 const LINES: usize = COLOURS.len();
+
+/// Values at most that stand below an axis one by one.
+const NAMED: usize = 12;
 
 /// How the values of the first key lie along the axis.
 struct Along {
     /// The place of each value.
     places: Vec<f64>,
     axis: Axis,
-    /// Whether the places are the values; else they are numbered, and named below.
+    /// Whether the places are the values; else they are numbered.
     measured: bool,
+    /// Whether each value stands below its place; else the axis has ticks of its own.
+    named: bool,
 }
 
 impl Along {
@@ -25,14 +30,16 @@ impl Along {
         let read = read.filter(|read| read.len() > 1);
         let Some(places) = read else {
             let places: Vec<f64> = (0..values.len()).map(|at| at as f64 + 0.5).collect();
-            return Self { axis: Axis::exact(0.0, places.len() as f64), places, measured: false };
+            let axis = Axis::exact(0.0, places.len() as f64);
+            return Self { axis, places, measured: false, named: true };
         };
         let least = places.iter().copied().fold(f64::INFINITY, f64::min);
         let most = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // What spans more than a decade is meant in ratios.
         let log = least > 0.0 && most / least > 10.0;
         let axis = if log { Axis::log(least, most) } else { Axis::linear(least.min(0.0), most) };
-        Self { places, axis, measured: true }
+        let named = log && places.len() <= NAMED;
+        Self { places, axis, measured: true, named }
     }
 }
 
@@ -79,8 +86,8 @@ pub(in crate::report) fn plot(sweep: &SweepRecord, number: &str) -> Option<Marku
             }
         }
         (rows_of(&keys, beside().next().is_some()))
-        @if along.measured { (frame.horizontal(&first.key)) } @else {
-            (named(&frame, &first.key, &first.values, &along.places))
+        @if along.named { (named(&frame, &first.key, &first.values, &along.places)) } @else {
+            (frame.horizontal(&first.key))
         }
     };
     Some(drawing(310.0, &format!("{number} over {}", first.key), &inside))
@@ -156,7 +163,7 @@ fn line(
 fn named(frame: &Frame, key: &str, values: &[String], places: &[f64]) -> Markup {
     let bottom = frame.bottom();
     html! {
-        line class="base" x1=(round(frame.x(0.0))) x2=(round(frame.right())) y1=(round(bottom))
+        line class="base" x1=(LEFT) x2=(round(frame.right())) y1=(round(bottom))
             y2=(round(bottom)) {}
         @for (value, place) in values.iter().zip(places) {
             text class="tick" x=(round(frame.x(*place))) y=(round(bottom + 17.0))

@@ -4,21 +4,20 @@ use maud::{Markup, html};
 
 use super::{COLOURS, Figure, greatest};
 use crate::report::svg::{Axis, Frame, drawing, legend, round};
-use crate::worlds::record::SeriesRecord;
+use crate::worlds::record::{SeriesRecord, ThroughputRecord};
 
 /// A line of a plot: its class in the style, its name, its values.
-struct Line<'a> {
+struct Line {
     class: &'static str,
     name: String,
     values: Vec<f64>,
     /// Whether the ground below it is shaded.
     shaded: bool,
-    about: &'a str,
 }
 
-impl<'a> Line<'a> {
-    fn new(class: &'static str, name: &str, values: Vec<f64>, about: &'a str) -> Self {
-        Self { class, name: name.to_owned(), values, shaded: false, about }
+impl Line {
+    fn new(class: &'static str, name: &str, values: &[f64]) -> Self {
+        Self { class, name: name.to_owned(), values: values.to_vec(), shaded: false }
     }
 
     fn shaded(self) -> Self {
@@ -28,77 +27,50 @@ impl<'a> Line<'a> {
 
 /// All plots of a course.
 pub(in crate::report) fn plots(series: &SeriesRecord) -> Vec<Figure> {
-    let figure = |name: &str, title: &str, unit: &str, lines: &[Line<'_>]| Figure {
+    let figure = |name: &str, title: &str, unit: &str, lines: &[Line]| Figure {
         name: name.to_owned(),
         title: title.to_owned(),
         side: None,
         svg: plot(series, title, unit, lines),
     };
-    let whole = |values: &[u64]| values.iter().map(|&value| value as f64).collect::<Vec<_>>();
+    let most: Vec<f64> = series.queued_most.iter().map(|&queued| queued as f64).collect();
+    let servers = f64::from(series.servers.max(1));
+    let sent: Vec<f64> = series.in_flight.iter().map(|&sent| sent as f64 / servers).collect();
+    let queues = [
+        Line::new("s1", "in the fullest", &most),
+        Line::new("s2", "on their way or in", &sent),
+        Line::new("s0", "in", &series.queued).shaded(),
+    ];
+    let times = [
+        Line::new("s1", "longest", &series.process_most_ms),
+        Line::new("s0", "mean", &series.process_ms).shaded(),
+    ];
+    let windows = [Line::new("s0", "mean of all paths", &series.window)];
     vec![
         figure("throughput", "Throughput", "MB/s", &throughput(series)),
-        figure(
-            "queues",
-            "Requests at a server",
-            "requests",
-            &[
-                Line::new("s1", "the fullest", whole(&series.queued_most), "the fullest server"),
-                Line::new("s0", "mean", series.queued.clone(), "mean of all servers").shaded(),
-            ],
-        ),
-        figure(
-            "process-time",
-            "Process time",
-            "ms",
-            &[
-                Line::new(
-                    "s1",
-                    "longest",
-                    series.process_most_ms.clone(),
-                    "the longest in each step",
-                ),
-                Line::new("s0", "mean", series.process_ms.clone(), "the mean of each step")
-                    .shaded(),
-            ],
-        ),
-        figure(
-            "windows",
-            "Windows",
-            "requests",
-            &[Line::new("s0", "mean window of a path", series.window.clone(), "mean of all paths")],
-        ),
-        figure(
-            "in-flight",
-            "Requests in flight",
-            "requests",
-            &[Line::new("s2", "all paths", whole(&series.in_flight), "all paths together")
-                .shaded()],
-        ),
+        figure("queues", "Requests at a server", "requests", &queues),
+        figure("process-time", "Process time", "ms", &times),
+        figure("windows", "Windows", "requests", &windows),
     ]
 }
 
 /// One application has a line for what it reads and one for what it writes; of several, each has
 /// one line.
-fn throughput(series: &SeriesRecord) -> Vec<Line<'_>> {
-    match series.throughput.as_slice() {
-        [one] => {
-            let ways = [("s0", "read", &one.read_mb_s), ("s1", "written", &one.write_mb_s)];
-            let some = ways.into_iter().filter(|(_, _, mb_s)| mb_s.iter().any(|mb| *mb > 0.0));
-            some.map(|(class, name, mb_s)| Line::new(class, name, mb_s.clone(), name).shaded())
-                .collect()
-        }
-        several => {
-            let of = |(at, one): (usize, &'_ crate::worlds::record::ThroughputRecord)| {
-                let both = one.read_mb_s.iter().zip(&one.write_mb_s);
-                let sums = both.map(|(read, write)| read + write).collect();
-                Line::new(COLOURS[at % COLOURS.len()], &one.application, sums, "its application")
-            };
-            several.iter().enumerate().map(of).collect()
-        }
+fn throughput(series: &SeriesRecord) -> Vec<Line> {
+    if let [one] = series.throughput.as_slice() {
+        let ways = [("s0", "read", &one.read_mb_s), ("s1", "written", &one.write_mb_s)];
+        let some = ways.into_iter().filter(|(_, _, mb_s)| mb_s.iter().any(|mb| *mb > 0.0));
+        return some.map(|(class, name, mb_s)| Line::new(class, name, mb_s).shaded()).collect();
     }
+    let of = |(at, one): (usize, &ThroughputRecord)| {
+        let both = one.read_mb_s.iter().zip(&one.write_mb_s);
+        let sums: Vec<f64> = both.map(|(read, write)| read + write).collect();
+        Line::new(COLOURS[at % COLOURS.len()], &one.application, &sums)
+    };
+    series.throughput.iter().enumerate().map(of).collect()
 }
 
-fn plot(series: &SeriesRecord, title: &str, unit: &str, lines: &[Line<'_>]) -> Markup {
+fn plot(series: &SeriesRecord, title: &str, unit: &str, lines: &[Line]) -> Markup {
     let steps = lines.iter().map(|line| line.values.len()).max().unwrap_or(0);
     let top = greatest(lines.iter().flat_map(|line| line.values.iter().copied()));
     let end = steps as f64 * series.step_secs;
@@ -117,7 +89,7 @@ fn plot(series: &SeriesRecord, title: &str, unit: &str, lines: &[Line<'_>]) -> M
                 path class={ "area " (line.class) } d=(frame.band(&area)) {}
             }
             path class={ "line " (line.class) } d=(frame.line(points)) {
-                title { (line.name) ": " (line.about) }
+                title { (line.name) }
             }
         }
         (legend(15.0, &keys))
