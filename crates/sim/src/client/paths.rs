@@ -32,9 +32,8 @@ impl World {
                 }
                 Err(hold) => {
                     self.note_hold(now, client, path, Some(hold.reason));
-                    let lane = &mut self.clients.lanes[path as usize];
-                    if hold.until < lane.wake {
-                        lane.wake = hold.until;
+                    if hold.until < self.clients.wakes.of(path) {
+                        self.clients.wakes.set(path, hold.until);
                         self.events.push(hold.until, Event::Path(path));
                     }
                     return;
@@ -55,9 +54,8 @@ impl World {
 
     /// A path may send again.
     pub(crate) fn path_wakes(&mut self, now: Time, path: u32) {
-        let lane = &mut self.clients.lanes[path as usize];
-        if lane.wake == now {
-            lane.wake = Time::NEVER;
+        if self.clients.wakes.of(path) == now {
+            self.clients.wakes.set(path, Time::NEVER);
             let client = self.clients.client_of(path);
             self.pump(now, client, path);
         }
@@ -230,10 +228,8 @@ impl World {
             next: NONE,
             offset_bytes: 0,
             length_bytes: 0,
-            stripe: 0,
             built: now,
             sent: Time::NEVER,
-            arrived: Time::ZERO,
             queued: Span::ZERO,
             access: Span::ZERO,
             parts: 0,

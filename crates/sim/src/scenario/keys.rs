@@ -166,7 +166,7 @@ keys! { RUN, RunPlan, "Keys of `[run]`.",
         "step of the time series",
         series = |value| read::span_or(value, "none");
     "merge", "a whole number from 1, or auto", "auto",
-        "clients whose measurements become one; auto keeps at most 16384 apart",
+        "clients whose measurements become one; auto keeps up to 4096 apart, and makes 256 of more",
         merge = |value| read::count_or(value, "auto", 1, MANY);
 }
 
