@@ -3,7 +3,7 @@
 use afflux_core::class::Class;
 use afflux_core::device::placement::PlacementError;
 use afflux_core::measure::{Measurement, TraceRequest};
-use afflux_core::path::HoldTotals;
+use afflux_core::path::{DecisionLog, HoldTotals};
 use afflux_core::rng::Rng;
 use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
@@ -143,6 +143,13 @@ impl Simulation {
             let start = Time::ZERO + self.world.scenario.run.settle;
             self.world.events.push(start, Event::Holds);
         }
+        self
+    }
+
+    /// Also writes down the decisions of one client.
+    #[must_use]
+    pub fn deciding(mut self, client: u32) -> Self {
+        self.world.clients.decisions = Some((client, DecisionLog::default()));
         self
     }
 
@@ -292,6 +299,7 @@ impl World {
             applications: applications.collect(),
             merged: self.clients.casts.iter().map(|cast| cast.merge).max().unwrap_or(1),
             totals: self.totals,
+            decisions: self.clients.decisions.take().map(|(_, log)| log.as_str().to_owned()),
             series: std::mem::take(&mut self.course.series),
             ended_secs: secs(now),
             measurement: Measurement {

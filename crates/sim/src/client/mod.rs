@@ -6,6 +6,7 @@
 
 mod application;
 mod cache;
+mod calls;
 mod cast;
 mod paths;
 mod timer;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::measure::{ClientMeasurement, HitCounters, Recorder};
-use afflux_core::path::{Controller, Held, HoldTotals, PathState};
+use afflux_core::path::{Controller, DecisionLog, Held, HoldTotals, PathState};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_core::workload::{Generators, Next};
@@ -121,6 +122,8 @@ pub(crate) struct Clients {
     generators: Vec<Generators>,
     pub(crate) counts: Vec<Counts>,
     pub(crate) timers: Timers,
+    /// The decisions of one client, if they are written down.
+    pub(crate) decisions: Option<(u32, DecisionLog)>,
 }
 
 impl Clients {
@@ -143,6 +146,7 @@ impl Clients {
             wakes: Wakes::default(),
             counts: Vec::with_capacity(casting.groups as usize),
             timers: Timers::new(scenario.clients.timeout),
+            decisions: None,
             controllers,
             casts: casting.casts,
         };
