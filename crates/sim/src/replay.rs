@@ -44,7 +44,7 @@ pub fn replay(setting: &Setting, log: &str) -> Result<String, ReplayError> {
     let scenario = Scenario::default().with(&overrides);
     let mut scenario = scenario.expect("a preset, and a number from 1");
     scenario.applications[0].workload.files.stripe_count = 0;
-    let mut clients = Clients::new(&scenario, setting, 0);
+    let mut clients = Clients::new(&scenario, setting, 0).expect("so few paths fit");
     clients.decisions = Some((0, DecisionLog::default()));
     for Call { now, path: (server, class), said } in calls {
         let path = clients.casts[0].slot(0, server.unwrap_or(NONE), class);

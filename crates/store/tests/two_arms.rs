@@ -1,6 +1,6 @@
 //! One body, two arms: the same workload on a lab of modelled disks and in the simulator. The same
-//! code decides and the same model serves, so that what differs is the lab's own work and its clock.
-
+//! code decides and the same model serves, so that what differs is the work of the lab itself, and
+//! its clock.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::path::Path;
