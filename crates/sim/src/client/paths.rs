@@ -21,10 +21,9 @@ impl World {
             }
             let size_bytes = self.next_size(lane.queue.first);
             let limits = self.limits(client, path);
-            let controller = &self.clients.controllers[lane.class.index()];
-            let state = &mut self.clients.states[path as usize];
-            match controller.admit(state, now, size_bytes, &limits) {
+            match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
+                    let state = &self.clients.states[path as usize];
                     debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
@@ -32,9 +31,8 @@ impl World {
                 }
                 Err(hold) => {
                     self.note_hold(now, client, path, Some(hold.reason));
-                    let lane = &mut self.clients.lanes[path as usize];
-                    if hold.until < lane.wake {
-                        lane.wake = hold.until;
+                    if hold.until < self.clients.wakes.of(path) {
+                        self.clients.wakes.set(path, hold.until);
                         self.events.push(hold.until, Event::Path(path));
                     }
                     return;
@@ -55,9 +53,8 @@ impl World {
 
     /// A path may send again.
     pub(crate) fn path_wakes(&mut self, now: Time, path: u32) {
-        let lane = &mut self.clients.lanes[path as usize];
-        if lane.wake == now {
-            lane.wake = Time::NEVER;
+        if self.clients.wakes.of(path) == now {
+            self.clients.wakes.set(path, Time::NEVER);
             let client = self.clients.client_of(path);
             self.pump(now, client, path);
         }
@@ -191,10 +188,9 @@ impl World {
     /// Hands a reply to its controller and to those who count.
     fn take_reply(&mut self, now: Time, request: &Request) {
         let Request { built, sent, length_bytes: size_bytes, class, .. } = *request;
-        let controller = &self.clients.controllers[class.index()];
-        let state = &mut self.clients.states[request.path as usize];
-        let ruling = controller.reply(state, &Reply { built, sent, arrived: now, size_bytes });
-        let state = *state;
+        let reply = Reply { built, sent, arrived: now, size_bytes };
+        let ruling = self.clients.hear(request.client, request.path, &reply);
+        let state = self.clients.states[request.path as usize];
         let lane = &mut self.clients.lanes[request.path as usize];
         lane.answered = true;
         let server = if lane.server == NONE { 0 } else { lane.server };
@@ -230,10 +226,8 @@ impl World {
             next: NONE,
             offset_bytes: 0,
             length_bytes: 0,
-            stripe: 0,
             built: now,
             sent: Time::NEVER,
-            arrived: Time::ZERO,
             queued: Span::ZERO,
             access: Span::ZERO,
             parts: 0,

@@ -1,6 +1,9 @@
 //! What the world does against what can be worked out by hand.
 
-use crate::common::{run, speed};
+use afflux_core::target::Unwatched;
+use afflux_sim::Simulation;
+
+use crate::common::{self, run, speed};
 use afflux_core::class::Class;
 
 const ONE_STREAM: &str = r#"
@@ -43,8 +46,8 @@ fn a_fast_device_leaves_the_rate_of_the_link() {
 #[test]
 fn process_time_at_window_one_is_transfer_plus_service() {
     let outcome = run(ONE_STREAM, &["servers.device=mem", "servers.overhead=1ms"], "fixed:1", 1);
-    // 256 B over two links in 4.1 us and 50 us on the way, 1 ms of the thread, 1 MiB + 256 B back in
-    // 8.391 ms and 50 us: one request at a time.
+    // 256 B over two links in 4.1 us and 50 us on the way, 1 ms of the thread, 1 MiB + 256 B back
+    // in 8.391 ms and 50 us: one request at a time.
     let expected_us = 4.1 + 50.0 + 1_000.0 + 50.0 + 8_390.7;
     let times = &outcome.measurement.clients[0].process_time[Class::Read.index()];
     let mean = times.mean().as_nanos() as f64 / 1e3;
@@ -99,5 +102,18 @@ fn every_preset_runs() {
             run(&format!("workload = \"{}\"", preset.name), &["run.length=5s"], "none", 1);
         assert!(speed(&outcome) > 1.0, "{}: {}", preset.name, speed(&outcome));
         assert_eq!(outcome.totals.failed, 0);
+    }
+}
+
+#[test]
+fn decisions_replay_to_the_same_bytes() {
+    for control in ["none", "aimd", "gradient", "fixed:3,gap=2ms+fan-in=5", "fixed:4+turn=20ms"] {
+        let overrides = ["clients.timeout=120ms", "run.length=3s", "run.settle=0s"];
+        let scenario = common::scenario("workload = \"fileserver\"", &overrides);
+        let setting = common::setting(control);
+        let world = Simulation::new(&scenario, &setting, 4).unwrap().deciding(2);
+        let log = world.run(&Unwatched).unwrap().decisions.unwrap();
+        assert!(log.contains(" ask ") && log.contains(" reply ") && log.contains(" fault "));
+        assert_eq!(afflux_sim::replay(&setting, &log).unwrap(), log, "{control}");
     }
 }
