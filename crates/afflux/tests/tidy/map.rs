@@ -115,7 +115,7 @@ static REGISTRIES: &[Registry] = &[
         table: "crates/core/src/search/mod.rs",
         named: Named::Module,
         // What methods and their tests share, and how those speak that are programs of their own.
-        besides: &["candidate", "desk", "external", "testing", "told"],
+        besides: &["candidate", "desk", "dice", "external", "testing", "told", "walk"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",

@@ -34,6 +34,7 @@ mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
+mod dice;
 pub mod external;
 mod grid;
 mod outlier;
@@ -44,6 +45,7 @@ mod sharp;
 #[cfg(test)]
 mod testing;
 mod told;
+mod walk;
 
 pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};

@@ -206,7 +206,8 @@ impl Sharp {
     }
 
     /// Settles in what scores are compared, by the first score of all: in the original, throughputs
-    /// of some hundred MB/s are compared as whole numbers. A grain that was given may be too coarse.
+    /// of some hundred MB/s are compared as whole numbers. A grain that was given may be too
+    /// coarse.
     fn settle_grain(&mut self, outcome: &Outcome) {
         let score = outcome.score.abs();
         let is_first = self.epoch == 0 && self.rounds == 0 && self.round.contender(0).runs == 0;
