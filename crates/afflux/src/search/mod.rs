@@ -164,7 +164,7 @@ impl Driver<'_> {
         let told = match self.measure(&setting, length, trial.seed, None)? {
             Ok(measurement) => {
                 let score = self.score(&Summary::of(&measurement));
-                Told::Outcome(Outcome::of(score, &measurement))
+                Told::Outcome(trial.outcome(score, &measurement))
             }
             Err(why) => Told::Fault(why),
         };

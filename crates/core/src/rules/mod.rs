@@ -35,7 +35,7 @@ pub use lint::{Finding, LintError, Severity};
 pub use print::{State, value_text};
 pub use shipped::{SHIPPED, shipped};
 pub use simplify::{Simplified, Step, simplify};
-pub use split::{SplitError, hottest, split};
+pub use split::{SplitError, hottest, split, split_at};
 pub use text::{ParseError, ParseErrors};
 
 use crate::indicator::{COUNT, INDICATORS, Signals};

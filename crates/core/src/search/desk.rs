@@ -65,18 +65,27 @@ impl<T> Desk<T> {
     /// Asks for one run of `candidate`.
     ///
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
-    /// seed, so that a difference between them is not one between workloads.
-    pub(super) fn post(&mut self, candidate: &Candidate, run: u32, fidelity: f64, tag: T) {
+    /// seed, so that a difference between them is not one between workloads. What is asked for is
+    /// returned, for methods that want something special of it.
+    pub(super) fn post(
+        &mut self,
+        candidate: &Candidate,
+        run: u32,
+        fidelity: f64,
+        tag: T,
+    ) -> &mut Trial {
+        let number = self.next;
+        self.next += 1;
         let trial = Trial {
-            number: self.next,
+            number,
             candidate: candidate.clone(),
             fidelity,
             source: self.source,
             pair: None,
             seed: self.seed.wrapping_add(u64::from(run)),
+            medians: false,
         };
-        self.awaited.insert(self.next, (trial, tag));
-        self.next += 1;
+        &mut self.awaited.entry(number).or_insert((trial, tag)).0
     }
 
     /// Takes a trial that was told off the desk.

@@ -142,6 +142,9 @@ pub struct Trial {
     pub pair: Option<u64>,
     /// Seed of the workload's choices. Trials that are to be compared share it.
     pub seed: u64,
+    /// Whether the medians of its hits are wanted, for which [`Trial::outcome`] sees. They make a
+    /// journal's line half as long again, so only a trial whose rules may be split at them does.
+    pub medians: bool,
 }
 
 /// What a strategy answers when it is asked.

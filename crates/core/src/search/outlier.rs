@@ -169,7 +169,15 @@ mod tests {
 
     fn trial(window: u32) -> Trial {
         let candidate = Candidate::setting(&format!("fixed:{window}"));
-        Trial { number: 0, candidate, fidelity: 1.0, source: Source::Target, pair: None, seed: 0 }
+        Trial {
+            number: 0,
+            candidate,
+            fidelity: 1.0,
+            source: Source::Target,
+            pair: None,
+            seed: 0,
+            medians: false,
+        }
     }
 
     fn outcome(score: f64, variation: f64) -> Outcome {

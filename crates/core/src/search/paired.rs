@@ -37,7 +37,7 @@ impl Paired {
         Self { within, baseline, reference, halves: BTreeMap::new(), told: 0 }
     }
 
-    /// Whether the strategy within waits for that pair, and the half that is asked for was not told.
+    /// Whether the strategy within waits for that pair, and this half of it was not told.
     fn awaits(&mut self, number: u64) -> bool {
         let pair = number / 2;
         let open = !self.halves.contains_key(&number);
@@ -69,8 +69,13 @@ impl Strategy for Paired {
         let both = |trial: Trial| {
             let (candidate, baseline) = numbers(trial.number);
             let pair = Some(trial.number);
-            let baseline =
-                Trial { number: baseline, candidate: self.baseline.clone(), pair, ..trial.clone() };
+            let baseline = Trial {
+                number: baseline,
+                candidate: self.baseline.clone(),
+                pair,
+                medians: false,
+                ..trial.clone()
+            };
             let mut both = [baseline, Trial { number: candidate, pair, ..trial }];
             both.sort_by_key(|trial| trial.number);
             both
@@ -113,6 +118,15 @@ mod tests {
 
     fn setup(seed: u64) -> Setup {
         Setup { paired: true, ..Setup::new(seed) }
+    }
+
+    #[test]
+    fn only_candidates_are_asked_for_medians() {
+        let course = drive("remy", &setup(1), &Oracle::new(1), 600);
+        let (candidates, baselines): (Vec<_>, Vec<_>) =
+            course.trials.iter().partition(|trial| numbers(trial.number / 2).0 == trial.number);
+        assert!(candidates.iter().any(|trial| trial.medians));
+        assert!(baselines.len() > 200 && baselines.iter().all(|trial| !trial.medians));
     }
 
     fn scored(score: f64) -> Told {
