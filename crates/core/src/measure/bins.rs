@@ -2,10 +2,9 @@
 //!
 //! Bins are as wide as their values are great: [`PER_DOUBLING`] to each doubling, those below twice
 //! that number one wide. It is the layout of HdrHistogram, whose crate keeps more than a median
-//! needs: with it, counting made a reply 10 ns dearer where these bins make it 2 (`benches/path.rs`
-//! on one machine), of the 40 that all of a reply may take. Unlike estimates that keep a few
-//! markers, bins forget nothing when the stream drifts, and the bins of two streams add up to
-//! exactly those of both.
+//! needs and costs a reply 8 ns more (`benches/path.rs` on one machine), of the 40 that all of it
+//! may take. Unlike estimates that keep a few markers, bins forget nothing when the stream drifts,
+//! and the bins of two streams add up to exactly those of both.
 
 /// How many bins each doubling of the value has.
 const PER_DOUBLING: usize = 1 << BITS;

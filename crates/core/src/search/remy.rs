@@ -20,10 +20,10 @@
 //! Departures: rules are tried within the ranges of ASCAR's table II with its first steps and one
 //! ratio of 4; the comparison at ten times the length is one of `checks` runs at full length; the
 //! indicators are ASCAR's three, so that a rule is cut into eight, not sixteen; medians are counted
-//! in bins, so that a cut is within a 64th of the exact one, and a cut that falls out of a narrow
-//! box so goes to its middle. An outcome without medians, as from a driver that does not count
-//! them, has its rules cut at their means: with a long tail, those leave the lower half more than
-//! half of the replies.
+//! in bins from every seventh hit, so that a cut is within a 64th of their exact one, and a cut
+//! that falls out of a narrow box so goes to its middle. An outcome without medians, as from a
+//! driver that does not count them, has its rules cut at their means: with a long tail, those leave
+//! the lower half more than half of the replies.
 
 use super::desk::{Desk, FAULTS};
 use super::sharp::{ADD, Axes, Axis, GAP, GapAxis, Growth, MULTIPLY};

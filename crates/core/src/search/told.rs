@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn medians_are_told_where_they_are_wanted() {
-        let met = [(2, 10), (2, 12), (2, 40)];
-        let measurement = Measurement { counted_secs: 4.0, clients: vec![client(&met, 3); 5] };
+        let clients = [10, 12, 40].map(|ack| client(&[(2, ack)], 3)).to_vec();
+        let measurement = Measurement { counted_secs: 4.0, clients };
         let mut desk = Desk::new(&Setup::new(1), 0);
         for medians in [false, true] {
             let mut trial = desk.post(&Candidate::setting("none"), 0, 1.0, ()).clone();
