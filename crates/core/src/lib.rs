@@ -22,7 +22,7 @@ pub mod indicator;
 pub mod layout;
 pub mod limits;
 pub mod measure;
-mod nearest;
+pub mod nearest;
 pub mod objective;
 pub mod parameters;
 pub mod path;

@@ -1,7 +1,7 @@
 //! What a misspelt word was probably meant to be.
 
 /// The one of `known` that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let ranked = known.into_iter().map(|name| (distance(word, name), name));
     let (distance, name) = ranked.min_by_key(|&(distance, _)| distance)?;
     (distance <= 1 + name.len() / 4).then_some(name)

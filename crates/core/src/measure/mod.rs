@@ -15,11 +15,10 @@
 
 mod bins;
 mod hits;
+mod latencies;
 mod trace;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
-use serde::ser::SerializeStruct;
 
 use crate::class::Class;
 use crate::limits::HoldReason;
@@ -27,6 +26,7 @@ use crate::path::{HoldTotals, PathKey, PathState, Ruling};
 use crate::units::{Span, Time};
 
 pub use hits::HitCounters;
+pub use latencies::Latencies;
 pub use trace::{MAX_POINTS, PathTrace, TracePoint, TraceRequest};
 
 use trace::Tracer;
@@ -101,62 +101,6 @@ pub struct ClientMeasurement {
     /// One of its paths from reply to reply, when that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathTrace>,
-}
-
-/// A distribution of times, to three significant digits.
-#[derive(Clone, Debug)]
-pub struct Latencies {
-    /// In microseconds, for at most ten minutes.
-    histogram: Histogram<u64>,
-}
-
-impl Latencies {
-    const MAX_MICROS: u64 = 600_000_000;
-
-    /// Adds one time.
-    pub fn record(&mut self, span: Span) {
-        self.histogram.saturating_record((span.as_nanos() / 1_000).min(Self::MAX_MICROS));
-    }
-
-    /// Adds all of `other`.
-    pub fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so that adding one to the other cannot fail.
-        let _ = self.histogram.add(&other.histogram);
-    }
-
-    /// How many times there are.
-    pub fn count(&self) -> u64 {
-        self.histogram.len()
-    }
-
-    /// The mean; zero without any.
-    pub fn mean(&self) -> Span {
-        Span::from_secs_f64(self.histogram.mean() / 1e6)
-    }
-
-    /// The time that a part `quantile` of all do not exceed; zero without any.
-    pub fn quantile(&self, quantile: f64) -> Span {
-        Span::from_micros(self.histogram.value_at_quantile(quantile))
-    }
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, Self::MAX_MICROS, 3);
-        Self { histogram: histogram.expect("the bounds are in order") }
-    }
-}
-
-impl Serialize for Latencies {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Latencies", 5)?;
-        fields.serialize_field("count", &self.count())?;
-        fields.serialize_field("mean_ms", &self.mean().as_millis_f64())?;
-        for (name, quantile) in [("p50_ms", 0.5), ("p99_ms", 0.99), ("max_ms", 1.0)] {
-            fields.serialize_field(name, &self.quantile(quantile).as_millis_f64())?;
-        }
-        fields.end()
-    }
 }
 
 /// Counts what one client does, within a given stretch of time.

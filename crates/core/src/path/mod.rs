@@ -10,6 +10,6 @@ mod key;
 mod state;
 
 pub use controller::{Controller, Options, Reply, Ruling, StampPoint};
-pub use holds::{HoldLedger, HoldTotals};
+pub use holds::{Held, HoldLedger, HoldTotals};
 pub use key::PathKey;
 pub use state::PathState;

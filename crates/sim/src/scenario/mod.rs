@@ -1,0 +1,437 @@
+//! Scenarios: what a world is made of, as TOML.
+//!
+//! ```
+//! use afflux_sim::Scenario;
+//! let text = "afflux-scenario = 1\nname = \"a\"\n[servers]\nthread = 4";
+//! let error = Scenario::parse(text).unwrap_err();
+//! assert!(error.to_string().contains("did you mean `threads`?"), "{error}");
+//! ```
+//!
+//! All keys stand in the tables of [`keys`], which feed the parser, the errors and the manual
+//! ([`manual`]). A key that is left out has its default; `section.key=value` overrides
+//! ([`Scenario::with`]) go through the same tables.
+
+pub mod keys;
+
+mod error;
+mod manual;
+mod parse;
+mod value;
+
+pub use error::ScenarioError;
+pub use manual::manual;
+pub use value::Value;
+
+use afflux_core::device::DeviceSpec;
+use afflux_core::units::Span;
+use afflux_core::workload::{PRESETS, Workload};
+
+/// The version that this code reads.
+pub const VERSION: i64 = 1;
+
+/// What a world is made of, and what happens in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scenario {
+    /// A short name for reports.
+    pub name: String,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// Links and switch.
+    pub network: Network,
+    /// Storage servers.
+    pub servers: Servers,
+    /// Clients.
+    pub clients: Clients,
+    /// The server of names.
+    pub metadata: Metadata,
+    /// Locks on shared files.
+    pub locks: Locks,
+    /// How long it runs, and what is written down.
+    pub run: RunPlan,
+    /// The setting of traffic control, as `afflux_core::setting` reads it.
+    pub policy: Policy,
+    /// What runs on it: one workload, or several with their own clients at the same time.
+    pub applications: Vec<Application>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+    /// Published figures that served to fit the scenario.
+    pub fitted: Vec<Figure>,
+    /// Published figures that it is to predict.
+    pub published: Vec<Figure>,
+}
+
+/// Links and switch: every node has one link to one switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// Bytes a second of a client's link, each way.
+    pub client_rate: u64,
+    /// Bytes a second of a server's link, each way.
+    pub server_rate: u64,
+    /// From one node to another, besides the time that bytes take.
+    pub latency: Span,
+    /// Bytes that a port of the switch holds; `None` is without bound, and nothing is lost.
+    pub buffer: Option<u64>,
+    /// Bytes of a message that pass in one piece; `None` takes whole messages.
+    pub segment: Option<u64>,
+    /// Time after which a sender repeats what was lost and not noticed otherwise.
+    pub rto: Span,
+    /// Bytes of a request or a reply without its data.
+    pub header: u64,
+}
+
+/// Storage servers, all alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Servers {
+    /// How many.
+    pub count: u32,
+    /// Service threads of each.
+    pub threads: u32,
+    /// The device of a spindle.
+    pub device: DeviceSpec,
+    /// Devices of each server, over which objects are striped.
+    pub spindles: u32,
+    /// Bytes in a row on one spindle.
+    pub chunk: u64,
+    /// Where objects lie.
+    pub placement: Placing,
+    /// Whether a thread fetches the data of a write after it has started on the request, as Lustre
+    /// does, or the data come with the request, as in the lab.
+    pub bulk: bool,
+    /// Work of a thread on each request, besides the device's.
+    pub overhead: Span,
+    /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
+    pub memory: Option<u64>,
+}
+
+/// Where objects lie on a server's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// As the lab has it: `afflux_core::device::placement`, apart.
+    Apart,
+    /// The same, in chunks by order of arrival.
+    Arrival,
+    /// Files of fixed size evenly over the device; takes no memory, for large worlds.
+    Even,
+}
+
+/// Clients, all alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clients {
+    /// How many, whatever the workload says. `None` takes the workload's word.
+    pub count: Option<u32>,
+    /// Requests that a path may have in flight, whatever its policy says.
+    pub in_flight: Option<u32>,
+    /// Requests that a client may have in flight over all its paths.
+    pub fan_in: Option<u32>,
+    /// Bytes written that a path may hold before the application waits; zero writes straight.
+    pub dirty: u64,
+    /// Bytes of sequential reads that a client asks for ahead of its application; zero for none.
+    pub read_ahead: u64,
+    /// Time after which a request is sent again; `None` waits for ever.
+    pub timeout: Option<Span>,
+    /// How often a request is sent again before it fails.
+    pub retries: u32,
+    /// Clients start at random within this time.
+    pub stagger: Span,
+}
+
+/// The server of names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// Its threads.
+    pub threads: u32,
+    /// Work on one request.
+    pub service: Span,
+}
+
+/// Locks on shared files: who holds one works, the others wait in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Locks {
+    /// What one lock covers.
+    pub scope: LockScope,
+    /// Whether readers share a lock.
+    pub shared_reads: bool,
+    /// Time to hand a lock from one client to another.
+    pub handover: Span,
+    /// Operations that a client may do before it hands a lock on that others want; `None` lets it
+    /// go on while it has any.
+    pub batch: Option<u32>,
+}
+
+/// What one lock covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockScope {
+    /// There are no locks.
+    None,
+    /// A whole file.
+    File,
+    /// The object of a file on one server.
+    Object,
+}
+
+/// How long a run is, and what is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// Time at the start that is not counted.
+    pub settle: Span,
+    /// Counted time, in whole seconds; a run whose applications all end is shorter.
+    pub length: Span,
+    /// Step of the time series; `None` writes none down.
+    pub series: Option<Span>,
+    /// Clients whose measurements are added up to one; `None` decides by their number.
+    pub merge: Option<u32>,
+}
+
+/// Traffic control.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// A setting, such as `none` or `fixed:4+fan-in=8`.
+    pub setting: String,
+}
+
+/// A workload with clients of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Application {
+    /// A short name; the workload's if not given.
+    pub name: String,
+    /// What its clients do.
+    pub workload: Workload,
+    /// When it starts.
+    pub start: Span,
+    /// Bytes after which each of its clients ends; `None` goes on.
+    pub bytes: Option<u64>,
+    /// Where the files of its first client begin, so that applications may share servers or not:
+    /// added to the number of the first server.
+    pub first_server: u32,
+    /// The servers that its files may use, from `first_server` on; `None` means all.
+    pub servers: Option<u32>,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// When.
+    pub at: Span,
+    /// What.
+    pub what: FaultKind,
+    /// Which server; `None` means all.
+    pub which: Option<u32>,
+    /// How long.
+    pub lasts: Span,
+    /// How many times slower, for what slows.
+    pub factor: f64,
+}
+
+/// Kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The server starts nothing, but forgets nothing.
+    Stall,
+    /// The server forgets all requests and takes none.
+    Die,
+    /// The server's link is slower.
+    SlowLink,
+    /// The server's device is slower.
+    SlowDisk,
+}
+
+/// A figure that somebody has published.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// The number of a summary that it is to be compared with, such as `total_mb_s`.
+    pub metric: String,
+    /// Overrides under which the scenario is run for it.
+    pub set: Vec<String>,
+    /// The figure.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Paper, and table or section.
+    pub source: String,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            about: String::new(),
+            network: Network::default(),
+            servers: Servers::default(),
+            clients: Clients::default(),
+            metadata: Metadata { threads: 16, service: Span::from_micros(100) },
+            locks: Locks {
+                scope: LockScope::None,
+                shared_reads: false,
+                handover: Span::from_millis(1),
+                batch: Some(1),
+            },
+            run: RunPlan {
+                settle: Span::from_secs(5),
+                length: Span::from_secs(20),
+                series: None,
+                merge: None,
+            },
+            policy: Policy { setting: "none".to_owned() },
+            applications: vec![Application::of(PRESETS[0].workload())],
+            faults: Vec::new(),
+            fitted: Vec::new(),
+            published: Vec::new(),
+        }
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            client_rate: 125_000_000,
+            server_rate: 125_000_000,
+            latency: Span::from_micros(50),
+            buffer: None,
+            segment: None,
+            rto: Span::from_millis(200),
+            header: 256,
+        }
+    }
+}
+
+impl Default for Servers {
+    fn default() -> Self {
+        Self {
+            count: 4,
+            threads: 128,
+            device: DeviceSpec::default(),
+            spindles: 1,
+            chunk: 1 << 20,
+            placement: Placing::Apart,
+            bulk: false,
+            overhead: Span::from_micros(20),
+            memory: None,
+        }
+    }
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self {
+            count: None,
+            in_flight: None,
+            fan_in: None,
+            dirty: 0,
+            read_ahead: 0,
+            timeout: None,
+            retries: 8,
+            stagger: Span::from_millis(10),
+        }
+    }
+}
+
+impl Application {
+    /// A workload that starts at once and goes on.
+    pub fn of(workload: Workload) -> Self {
+        let name = workload.name.clone();
+        Self { name, workload, start: Span::ZERO, bytes: None, first_server: 0, servers: None }
+    }
+}
+
+impl Default for Application {
+    fn default() -> Self {
+        Self::of(PRESETS[0].workload())
+    }
+}
+
+impl Default for Fault {
+    fn default() -> Self {
+        Self {
+            at: Span::ZERO,
+            what: FaultKind::Stall,
+            which: None,
+            lasts: Span::from_secs(1),
+            factor: 2.0,
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario. Errors give line, column, the schema and a remedy.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let scenario = parse::scenario(text)?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    /// This scenario with `section.key=value` overrides, such as `servers.count=8`.
+    ///
+    /// Keys of `workload` are those of an application: `workload.bytes=32MiB` sets it for all, and
+    /// `workload=seq-read` takes another preset.
+    pub fn with(mut self, overrides: &[impl AsRef<str>]) -> Result<Self, ScenarioError> {
+        for text in overrides {
+            parse::override_with(&mut self, text.as_ref())?;
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// How many clients there are, over all applications.
+    pub fn client_count(&self) -> u32 {
+        self.applications.iter().map(|one| self.clients_of(one)).sum()
+    }
+
+    /// How many clients an application has.
+    pub fn clients_of(&self, application: &Application) -> u32 {
+        self.clients.count.unwrap_or(application.workload.clients)
+    }
+
+    /// Contradictions between values.
+    fn check(&self) -> Result<(), ScenarioError> {
+        let wrong = |place: &str, what: String, remedy: &str| {
+            let (scenario, place) = (self.name.clone(), place.to_owned());
+            Err(ScenarioError::Impossible { scenario, place, what, remedy: remedy.to_owned() })
+        };
+        if self.applications.is_empty() {
+            let what = "there is no workload, so nothing would be done".to_owned();
+            return wrong("top", what, "write workload = \"seq-write\", or an [[application]]");
+        }
+        let servers = self.servers.count;
+        for application in &self.applications {
+            let place = format!("application `{}`", application.name);
+            let used = application.first_server + application.servers.unwrap_or(1);
+            if used > servers {
+                let what = format!("it uses {used} servers and there are {servers}");
+                return wrong(&place, what, "raise servers.count, or name fewer");
+            }
+        }
+        for fault in &self.faults {
+            if fault.which.is_some_and(|which| which >= servers) {
+                let what = format!("there are {servers} servers, numbered from 0");
+                return wrong("fault.which", what, "name one of them, or \"all\"");
+            }
+            if fault.what == FaultKind::Die && self.clients.timeout.is_none() {
+                let what = "a server dies, and clients would wait for it for ever".to_owned();
+                return wrong("clients.timeout", what, "give clients a timeout, as in \"10s\"");
+            }
+        }
+        if self.network.buffer.is_some_and(|buffer| buffer < self.network.train()) {
+            let what = format!("a port holds less than one segment of {} B", self.network.train());
+            return wrong("network.buffer", what, "make segment smaller or buffer larger");
+        }
+        if self.run.length < Span::from_secs(1) {
+            let what = format!("{} are counted", self.run.length);
+            return wrong("run.length", what, "count at least 1s, since throughput is by second");
+        }
+        Ok(())
+    }
+}
+
+impl Network {
+    /// Bytes that pass in one piece where a port's buffer is finite; with frames of jumbo size or a
+    /// few frames that a network card sends in a row.
+    pub(crate) fn train(&self) -> u64 {
+        const TRAIN: u64 = 1_500;
+        self.segment.unwrap_or(if self.buffer.is_some() { TRAIN } else { u64::MAX })
+    }
+}
+
+#[cfg(test)]
+mod tests;
