@@ -12,7 +12,8 @@ index=$dir/index.html
     echo '<!doctype html><meta charset="utf-8"><title>Figures of Afflux</title>'
     echo '<meta name="viewport" content="width=device-width, initial-scale=1">'
     echo '<style>:root { color-scheme: light dark; } body { font: 16px system-ui, sans-serif;'
-    echo 'max-width: 1160px; margin: 0 auto; padding: 0 16px; } img { width: min(100%, 540px); vertical-align: top; }'
+    echo 'max-width: 1160px; margin: 0 auto; padding: 0 16px; }'
+    echo 'img { width: min(100%, 540px); vertical-align: top; }'
     echo '</style><h1>Figures</h1>'
 } >"$index"
 grep -v -e '^#' -e '^ *$' "$list" | while IFS= read -r line; do

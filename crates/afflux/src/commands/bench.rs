@@ -430,16 +430,9 @@ pub(crate) fn print_holds(out: &mut dyn Write, measurement: &Measurement) -> Res
 /// Which rules decided; nothing without rules.
 pub(crate) fn print_hits(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
     let mut hits = table(&["class", "rule", "hits"]);
-    for class in Class::ALL {
-        let clients = &measurement.clients;
-        let rules = clients.iter().map(|client| client.rule_hits[class.index()].len()).max();
-        for rule in 0..rules.unwrap_or(0) {
-            let count: u64 = clients
-                .iter()
-                .filter_map(|client| client.rule_hits[class.index()].get(rule))
-                .map(|hits| hits.count)
-                .sum();
-            hits.add_row([class.to_string(), (rule + 1).to_string(), count.to_string()]);
+    for (class, counters) in Class::ALL.into_iter().zip(measurement.rule_hits()) {
+        for (rule, seen) in counters.hits().iter().enumerate() {
+            hits.add_row([class.to_string(), (rule + 1).to_string(), seen.count.to_string()]);
         }
     }
     if !hits.is_empty() {

@@ -13,6 +13,7 @@ use crate::failure::{Failure, Status};
 use crate::search::budget::Budget;
 use crate::search::journal::{Head, Stage, Start, VERSION};
 use crate::search::{Found, Session};
+use crate::survey::STEADY;
 use crate::tables::{number, table};
 use crate::{target, workloads};
 
@@ -69,9 +70,6 @@ const DEVICE: &str = "hdd";
 /// How it looks for rules: small steps from one that does what the best fixed setting does.
 const METHOD: &str = "climb:repeats=2";
 
-/// Fast, and evenly so (ASCAR, equation 1 with a weight of 1).
-const OBJECTIVE: &str = "steady";
-
 /// Runs the command.
 pub(crate) fn run(
     args: &QuickstartArgs,
@@ -91,7 +89,7 @@ pub(crate) fn run(
     let session = Session {
         head: &head,
         workload: &workload,
-        objective: OBJECTIVE.parse().map_err(Failure::broken)?,
+        objective: STEADY.parse().map_err(Failure::broken)?,
         // Three sides confirm in each round; see [`Session`].
         budget: Budget::Runs(u64::from(args.runs + 3 * args.pairs)),
         dir,
@@ -129,7 +127,7 @@ fn head(args: &QuickstartArgs, workload: &Workload, workload_text: String) -> He
         clients: workload.clients,
         target: args.on.clone().unwrap_or_else(|| "a lab of two disks".to_owned()),
         method: METHOD.to_owned(),
-        objective: OBJECTIVE.to_owned(),
+        objective: STEADY.to_owned(),
         seed: args.seed,
         settle: args.settle,
         length: args.try_for,

@@ -25,7 +25,7 @@ use std::time::Instant;
 use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::objective::Objective;
 use afflux_core::search::{
-    self, Asked, Best, BestFixed, Candidate, End, Outliers, Setup, Strategy, Told,
+    self, Asked, Best, BestFixed, Candidate, End, Outcome, Outliers, Setup, Strategy, Told,
 };
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
@@ -309,7 +309,7 @@ impl Driver<'_> {
             round: None,
             fidelity: 1.0,
             secs: began.elapsed().as_secs_f64(),
-            told: Told::Outcome(self.outcome(std::slice::from_ref(&measurement))),
+            told: Told::Outcome(self.outcome(std::slice::from_ref(&measurement), Outcome::of)),
             again: None,
             summary: Some(Summary::of(&measurement)),
             written: None,

@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use afflux_core::class::Class;
-use afflux_core::measure::ClientMeasurement;
+use afflux_core::measure::{ClientMeasurement, HitCounters};
 use afflux_core::rng::Rng;
-use afflux_core::rules::Hits;
 use afflux_core::target::{Run, TargetError};
 
 use super::journal::Again;
@@ -24,8 +23,8 @@ struct MadeUp {
     outlier_each: u64,
     /// Every run carries more than the one before, by this part.
     drift: f64,
-    /// So many rules were busy in each run of a rule set.
-    busy_rules: usize,
+    /// What its rules saw in each run of a rule set.
+    hits: HitCounters,
     /// From this run on, requests get no answer; 0 for never.
     deaf_from: u64,
     has_rules: bool,
@@ -66,9 +65,7 @@ impl Target for MadeUp {
         let faults = if is_deaf { 3 } else { 0 };
         let mut client = ClientMeasurement { seconds, faults, ..Default::default() };
         if self.has_rules {
-            let mut means = || [0, 1, 2].map(|_| 10_000_000 + rng.below(80_000_000));
-            let hits = (0..self.busy_rules).map(|_| Hits { count: 54_321, means: means() });
-            client.rule_hits[Class::Write.index()] = hits.collect();
+            client.rule_hits[Class::Write.index()] = self.hits.clone();
         }
         Ok(Measurement { counted_secs: run.length.as_secs_f64(), clients: vec![client] })
     }
@@ -242,7 +239,12 @@ fn a_target_that_always_fails_ends_the_search_with_its_word() {
 fn a_thousand_trials_take_a_megabyte_of_state_at_most() {
     let dir = tempfile::tempdir().unwrap();
     let head = head("sharp:m=off", false);
-    let target = MadeUp { busy_rules: 29, ..MadeUp::default() };
+    let mut hits = HitCounters::default();
+    for reply in 0..29 * 12_345 {
+        let state = [0, 1, 2].map(|axis| 10_000_000 + u64::from(reply * (7 + axis)));
+        hits.count(reply % 29, &state);
+    }
+    let target = MadeUp { hits, ..MadeUp::default() };
     let found = go(dir.path(), &head, target, Budget::Runs(1_000)).unwrap();
     let searched = found.entries.iter().filter(|entry| entry.stage == Stage::Search).count();
     let bytes = std::fs::metadata(dir.path().join("search.jsonl")).unwrap().len();

@@ -95,7 +95,7 @@ impl Driver<'_> {
                 Err(why) => return Ok(Told::Fault(why)),
             }
         }
-        let outcome = self.outcome(&measured);
+        let outcome = self.outcome(&measured, |score, first| trial.outcome(score, first));
         Ok(match outcome.score.is_finite() {
             true => Told::Outcome(outcome),
             false => Told::Fault(format!(
@@ -105,13 +105,17 @@ impl Driver<'_> {
         })
     }
 
-    /// What a set of runs under one setting came to.
-    pub(super) fn outcome(&self, runs: &[Measurement]) -> Outcome {
+    /// What a set of runs under one setting came to; `of` makes it of the score and the first run.
+    pub(super) fn outcome(
+        &self,
+        runs: &[Measurement],
+        of: impl Fn(f64, &Measurement) -> Outcome,
+    ) -> Outcome {
         let summaries: Vec<Summary> = runs.iter().map(Summary::of).collect();
         let bursty = self.workload.is_bursty();
         let score = self.objective.score_runs(&summaries, bursty);
         let Some(first) = runs.first() else { return Outcome { score, ..Outcome::default() } };
-        let outcome = Outcome::of(score, first);
+        let outcome = of(score, first);
         // In bursts the seconds differ by nature, and say nothing about noise.
         let speed_deviation_mb_s = if bursty { 0.0 } else { outcome.speed_deviation_mb_s };
         Outcome { speed_deviation_mb_s, ..outcome }

@@ -115,7 +115,7 @@ static REGISTRIES: &[Registry] = &[
         table: "crates/core/src/search/mod.rs",
         named: Named::Module,
         // What methods and their tests share.
-        besides: &["candidate", "desk", "testing", "told"],
+        besides: &["candidate", "desk", "dice", "testing", "told", "walk"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",

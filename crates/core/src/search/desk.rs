@@ -70,19 +70,28 @@ impl<T> Desk<T> {
     /// Asks for one run of `candidate`.
     ///
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
-    /// seed, so that a difference between them is not one between workloads.
-    pub(super) fn post(&mut self, candidate: &Candidate, run: u32, fidelity: f64, tag: T) {
+    /// seed, so that a difference between them is not one between workloads. What is asked for is
+    /// returned, for methods that want something special of it.
+    pub(super) fn post(
+        &mut self,
+        candidate: &Candidate,
+        run: u32,
+        fidelity: f64,
+        tag: T,
+    ) -> &mut Trial {
+        let number = self.next;
+        self.next += 1;
         let trial = Trial {
-            number: self.next,
+            number,
             candidate: candidate.clone(),
             fidelity,
             source: self.source,
             pair: None,
             seed: self.seed.wrapping_add(u64::from(run)),
             written: None,
+            medians: false,
         };
-        self.awaited.insert(self.next, (trial, tag));
-        self.next += 1;
+        &mut self.awaited.entry(number).or_insert((trial, tag)).0
     }
 
     /// Takes a trial that was told off the desk.
@@ -196,10 +205,29 @@ pub(super) struct Duel {
     repeats: u32,
 }
 
+/// What a run means for the challenger.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// It runs again; the number of that run among its runs.
+    Again(u32),
+    /// It is done with.
+    Done {
+        /// The challenger, with all its runs.
+        tried: Standing,
+        /// Whether it is the champion now.
+        won: bool,
+    },
+}
+
 impl Duel {
     /// No champion yet; one needs `repeats` runs.
     pub(super) fn new(repeats: u32) -> Self {
         Self { champion: None, challenger: None, repeats }
+    }
+
+    /// Runs that a champion needs.
+    pub(super) fn repeats(&self) -> u32 {
+        self.repeats
     }
 
     /// Sends a challenger; the last one must be done with.
@@ -207,9 +235,8 @@ impl Duel {
         self.challenger = Some(Standing::new(candidate));
     }
 
-    /// Takes what a run of the challenger showed. The run of it that is due next, if one is: its
-    /// number among the challenger's runs.
-    pub(super) fn take(&mut self, run: u64, shown: &Result<Outcome, String>) -> Option<u32> {
+    /// Takes what a run of the challenger showed; none if there is no challenger.
+    pub(super) fn take(&mut self, run: u64, shown: &Result<Outcome, String>) -> Option<Judged> {
         let challenger = self.challenger.as_mut()?;
         match shown {
             Ok(outcome) => challenger.take(run, outcome.score),
@@ -221,14 +248,13 @@ impl Duel {
         // A second chance after a fault, since it may have been the target's.
         let lost = challenger.failed > 1 || (mean.is_some() && !ahead);
         if !lost && challenger.runs < self.repeats {
-            return Some(challenger.runs);
+            return Some(Judged::Again(challenger.runs));
         }
-        if let Some(done) = self.challenger.take()
-            && !lost
-        {
-            self.champion = Some(done);
+        let tried = self.challenger.take()?;
+        if !lost {
+            self.champion = Some(tried.clone());
         }
-        None
+        Some(Judged::Done { tried, won: !lost })
     }
 
     /// The champion's rules, if it has any.

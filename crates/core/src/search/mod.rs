@@ -34,6 +34,7 @@ mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
+mod dice;
 pub mod external;
 mod grid;
 mod outlier;
@@ -44,6 +45,7 @@ mod sharp;
 #[cfg(test)]
 mod testing;
 mod told;
+mod walk;
 
 pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
@@ -146,6 +148,9 @@ pub struct Trial {
     /// The trial as the program wrote it that wants it, see [`external::External`]. A journal keeps
     /// it, since replay alone does not bring it back. `None` where the method is no program.
     pub written: Option<serde_json::Value>,
+    /// Whether the medians of its hits are wanted, for which [`Trial::outcome`] sees. They make a
+    /// journal's line half as long again, so only a trial whose rules may be split at them does.
+    pub medians: bool,
 }
 
 /// The place of a trial in a pair of a candidate and the baseline.

@@ -199,9 +199,16 @@ mod tests {
 
     fn trial(window: u32) -> Trial {
         let candidate = Candidate::setting(&format!("fixed:{window}"));
-        let source = Source::Target;
-        let (pair, written) = (None, None);
-        Trial { number: 0, candidate, fidelity: 1.0, source, pair, seed: 0, written }
+        Trial {
+            number: 0,
+            candidate,
+            fidelity: 1.0,
+            source: Source::Target,
+            pair: None,
+            seed: 0,
+            written: None,
+            medians: false,
+        }
     }
 
     fn outcome(score: f64, variation: f64) -> Outcome {

@@ -94,6 +94,7 @@ impl Strategy for Paired {
                 number: baseline,
                 candidate: self.baseline.clone(),
                 pair: pair(true),
+                medians: false,
                 ..trial.clone()
             };
             let mut both = [beside, Trial { number: candidate, pair: pair(false), ..trial }];
@@ -138,6 +139,15 @@ mod tests {
 
     fn setup(seed: u64) -> Setup {
         Setup { paired: true, ..Setup::new(seed) }
+    }
+
+    #[test]
+    fn only_candidates_are_asked_for_medians() {
+        let course = drive("remy", &setup(1), &Oracle::new(1), 600);
+        let (candidates, baselines): (Vec<_>, Vec<_>) =
+            course.trials.iter().partition(|trial| numbers(trial.number / 2).0 == trial.number);
+        assert!(candidates.iter().any(|trial| trial.medians));
+        assert!(baselines.len() > 200 && baselines.iter().all(|trial| !trial.medians));
     }
 
     fn scored(score: f64) -> Told {

@@ -29,7 +29,7 @@ fn scored(score: f64, deviation: f64) -> Told {
         speed_mb_s: score,
         speed_deviation_mb_s: deviation,
         hits: vec![hits],
-        fair_gap_ns: None,
+        ..Outcome::default()
     })
 }
 
