@@ -1,4 +1,5 @@
-//! What `--on` names: a lab, directories, or any other engine, as something to measure on.
+//! What `--on` names: a lab, directories, any other engine, or a simulated scenario, as something
+//! to measure on.
 
 use std::io::Write;
 
@@ -6,7 +7,8 @@ use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
-use afflux_store::engine::registry::EngineSpec;
+use afflux_sim::SimTarget;
+use afflux_store::engine::registry::{EngineSpec, EngineSpecError};
 use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
 use afflux_store::load::EngineTarget;
@@ -14,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::progress::interruption;
+use crate::worlds::scenarios;
 
 /// The lab that `--on lab` starts when none is running: as `afflux lab up` would.
 const SERVERS: u32 = 4;
@@ -25,10 +28,29 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
     if text == "lab" && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well) {
         return temporary_lab(SERVERS, DEVICE, talk);
     }
-    let spec: EngineSpec = text.parse().map_err(Failure::input)?;
+    if let Some(spec) = simulated(text) {
+        let scenario = scenarios::load_with(spec)?.scenario;
+        return Ok(Box::new(SimTarget::new(text, scenario)));
+    }
+    let spec: EngineSpec = text.parse().map_err(|error| match error {
+        EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; sim:SCENARIO")),
+        other => Failure::input(other),
+    })?;
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.
     spec.connect().map_err(Failure::input)?;
     Ok(Box::new(EngineTarget::new(text, Box::new(move || spec.connect()))))
+}
+
+/// What stands after `sim:` in a target that is simulated.
+fn simulated(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("sim")?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(':') }
+}
+
+/// The text of the scenario behind a simulated target; empty behind any other.
+pub(crate) fn scenario_text(text: &str) -> Result<String, Failure> {
+    let loaded = simulated(text).map(scenarios::load_with).transpose()?;
+    Ok(loaded.map_or(String::new(), |loaded| loaded.text))
 }
 
 /// Starts a lab in a directory of its own; both go away with the target.

@@ -29,11 +29,13 @@
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
-//! | [`series`], [`outcome`] | what a run showed |
+//! | `replay` | the calls of a recorded decision log, made by these clients |
+//! | [`series`], [`outcome`], [`numbers`] | what a run showed |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
 
 #![forbid(unsafe_code)]
 
+pub mod numbers;
 pub mod outcome;
 pub mod scenario;
 pub mod series;
@@ -46,11 +48,13 @@ mod invariants;
 mod locks;
 mod metadata;
 mod network;
+mod replay;
 mod request;
 mod server;
 mod world;
 
 pub use outcome::Outcome;
+pub use replay::{ReplayError, replay};
 pub use scenario::{Scenario, ScenarioError};
 pub use target::SimTarget;
 pub use world::{SimError, Simulation};

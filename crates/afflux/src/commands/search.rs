@@ -22,7 +22,8 @@ use crate::{target, workloads};
 pub(crate) struct SearchArgs {
     /// Preset or workload file; without it, the methods are listed
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null,
+    /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
     /// How to search, with its parameters, as in sharp:m=off; or a program, as in
@@ -32,7 +33,8 @@ pub(crate) struct SearchArgs {
     /// What is to be large: an expression over tp, var, p99, ..., or a preset such as steady
     #[arg(long, default_value = "tp")]
     objective: String,
-    /// How long: 30min, 2h, 200runs; the confirming runs are part of it
+    /// How long: 30min, 2h, 200runs; the confirming runs are part of it. Time is what passes here,
+    /// on a simulated target too
     #[arg(long, default_value = "30min")]
     budget: Budget,
     /// Directory of the search; one that is there is gone on with
@@ -74,6 +76,7 @@ const EXAMPLES: &str = "\
 Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
+  afflux search random-write --on sim:contended --budget 300runs --out simulated
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
   afflux search small-reads --method 'external:python3 bench/search/optuna_tpe.py'
   afflux search                                       the methods, with their parameters
@@ -111,6 +114,7 @@ pub(crate) fn run(
         workload_text,
         clients: workload.clients,
         target: args.on.clone(),
+        scenario_text: target::scenario_text(&args.on)?,
         method: args.method.clone(),
         objective: args.objective.clone(),
         seed: args.seed,

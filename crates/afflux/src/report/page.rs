@@ -7,6 +7,7 @@ use super::figures::forest::class_of;
 use super::schema::{ComparedRecord, ComparisonRecord, ResultFile};
 use super::sections::Section;
 use super::words::{count, interval, percent, quantity, seconds, sentence, verdict};
+use super::worlds;
 use crate::interval::Verdict;
 use crate::tables::number;
 
@@ -91,6 +92,9 @@ fn figures(figures: &[Figure]) -> Markup {
 
 /// What came out, in one line, and what it stands on.
 fn headline(result: &ResultFile) -> Markup {
+    if let Some(sweep) = &result.sweep {
+        return worlds::headline(result, sweep);
+    }
     match result.comparisons.as_slice() {
         [] => headline_alone(result),
         [one] => headline_of(result, one),
@@ -240,6 +244,7 @@ fn method(result: &ResultFile) -> Markup {
     let command = shlex::try_join(words).unwrap_or_else(|_| program.command.join(" "));
     let mut seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
     seeds.push(result.plan.seed);
+    seeds.extend(result.sweep.iter().flat_map(|sweep| &sweep.rows).map(|row| row.seed));
     seeds.sort_unstable();
     seeds.dedup();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
@@ -260,7 +265,11 @@ fn method(result: &ResultFile) -> Markup {
                 }
                 dt { "runs" }
                 dd {
-                    (count(result.runs.len() as u64, "full run")) " of "
+                    @match &result.sweep {
+                        Some(sweep) => (count(sweep.rows.len() as u64, "world")),
+                        None => (count(result.runs.len() as u64, "full run")),
+                    }
+                    " of "
                     (seconds(result.plan.length_secs)) ", after "
                     (seconds(result.plan.settle_secs)) " each that do not count"
                 }

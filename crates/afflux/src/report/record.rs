@@ -50,6 +50,8 @@ impl ResultFile {
             survey: Vec::new(),
             rules: Vec::new(),
             search: None,
+            world: None,
+            sweep: None,
         }
     }
 

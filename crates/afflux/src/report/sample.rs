@@ -36,6 +36,8 @@ fn empty() -> ResultFile {
         survey: Vec::new(),
         rules: Vec::new(),
         search: None,
+        world: None,
+        sweep: None,
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Course {
     pub(crate) standings: Standings,
     /// What runs are usual.
     outliers: Outliers,
+    /// Seconds that pass here for each second of a run.
+    pace: f64,
     /// The best of the grid, once that is over.
     pub(crate) best_fixed: Option<Best>,
 }
@@ -105,8 +107,9 @@ impl From<JournalError> for Failure {
 impl Driver<'_> {
     /// Runs the search to its end, or from where it was killed.
     pub(crate) fn run(mut self) -> Result<Found, Failure> {
-        let run_secs = (self.head.settle + self.head.length).as_secs_f64();
-        let confirm_secs = (self.head.settle + self.head.confirm_length).as_secs_f64();
+        let pace = self.pace()?;
+        let run_secs = pace * (self.head.settle + self.head.length).as_secs_f64();
+        let confirm_secs = pace * (self.head.settle + self.head.confirm_length).as_secs_f64();
         let reserve_runs = u64::from(self.head.pairs) * 3;
         let search_budget = self.budget.less(reserve_runs, confirm_secs);
         if !search_budget.holds_more(0, 0.0, run_secs) {
@@ -116,7 +119,7 @@ impl Driver<'_> {
                 self.budget
             )));
         }
-        let mut course = Course::default();
+        let mut course = Course { pace, ..Course::default() };
         let setup = Setup { paired: !self.head.unpaired, ..Setup::new(self.head.seed) };
         let build =
             |method: &str, setup: &Setup| search::build(method, setup).map_err(Failure::input);
@@ -156,6 +159,18 @@ impl Driver<'_> {
         Ok(Found { fixed, best, ended, comparisons, entries: self.journal.entries, fresh })
     }
 
+    /// Seconds that pass here for each second of a run: budgets of time count those. Where runs do
+    /// not take their length, one that nobody keeps tells.
+    fn pace(&mut self) -> Result<f64, Failure> {
+        if self.target.is_in_real_time() || matches!(self.budget, Budget::Runs(_)) {
+            return Ok(1.0);
+        }
+        let (length, began) = (self.head.length, Instant::now());
+        let measured = self.measure(&Setting::none(), length, self.head.seed, None)?;
+        measured.map_err(Failure::broken)?;
+        Ok(began.elapsed().as_secs_f64() / (self.head.settle + length).as_secs_f64())
+    }
+
     /// Runs and seconds so far, those of earlier lives of the search included.
     fn spent(&self) -> (u64, f64) {
         (self.journal.runs(self.head.runs), self.journal.spent_secs())
@@ -189,7 +204,7 @@ impl Driver<'_> {
                 course.outliers.take(&trial, outcome);
             }
         }
-        let full_secs = (self.head.settle + self.head.length).as_secs_f64();
+        let full_secs = course.pace * (self.head.settle + self.head.length).as_secs_f64();
         // A later stage's entries mean that this one had ended; its budget is not asked again.
         if self.journal.entries.last().is_some_and(|last| last.stage as u8 > stage as u8) {
             return Ok("it had ended before".to_owned());

@@ -10,3 +10,4 @@ mod quickstart;
 mod report;
 mod rules;
 mod search;
+mod sim;

@@ -136,6 +136,12 @@ static REGISTRIES: &[Registry] = &[
         besides: &[],
     },
     Registry {
+        folder: "scenarios",
+        table: "crates/sim/src/scenario/shipped.rs",
+        named: Named::Included("scenarios/", ".toml"),
+        besides: &[],
+    },
+    Registry {
         folder: "crates/core/rules",
         table: "crates/core/src/rules/shipped.rs",
         named: Named::Included("rules/", ".rules"),

@@ -85,6 +85,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "placement", "apart, arrival or even", "apart",
         "where objects lie: as the lab has it, in chunks by order of arrival, or evenly by formula",
         placement = |value| read::word(value, PLACINGS);
+    "region", "a size, or all", "all",
+        "bytes of each device in which objects lie, from its first block, where a disk is fastest",
+        region = |value| read::bytes_or(value, "all");
     "bulk", "true or false", "false",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
         bulk = read::flag;

@@ -16,10 +16,12 @@ pub mod keys;
 mod error;
 mod manual;
 mod parse;
+mod shipped;
 mod value;
 
 pub use error::ScenarioError;
 pub use manual::manual;
+pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
 use afflux_core::device::DeviceSpec;
@@ -94,6 +96,9 @@ pub struct Servers {
     pub chunk: u64,
     /// Where objects lie.
     pub placement: Placing,
+    /// Bytes of each device in which objects lie, from its first block, where a disk is fastest;
+    /// `None` takes all.
+    pub region: Option<u64>,
     /// Whether a thread fetches the data of a write after it has started on the request, as Lustre
     /// does, or the data come with the request, as in the lab.
     pub bulk: bool,
@@ -305,6 +310,7 @@ impl Default for Servers {
             spindles: 1,
             chunk: 1 << 20,
             placement: Placing::Apart,
+            region: None,
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
