@@ -1,7 +1,8 @@
 //! Numbers of a run by name: what published figures are compared with, and what sweeps list.
 //!
 //! To add one, write its line in [`NUMBERS`]. A name such as `A.io_secs` is a number of the
-//! application `A` alone ([`OF_APPLICATION`]).
+//! application `A` alone ([`OF_APPLICATION`]); `application2.io_secs` is one of the second,
+//! whatever it is called, as in overrides.
 
 use afflux_core::class::Class;
 use afflux_core::nearest::nearest;
@@ -102,7 +103,21 @@ pub fn value(name: &str, outcome: &Outcome, summary: &Summary) -> Option<f64> {
     }
     let (application, name) = name.rsplit_once('.')?;
     let number = OF_APPLICATION.iter().find(|number| number.name == name)?;
-    (number.of)(outcome.applications.iter().find(|one| one.name == application)?)
+    let all = &outcome.applications;
+    let numbered = || application.strip_prefix("application")?.parse::<usize>().ok();
+    let at = all.iter().position(|one| one.name == application);
+    (number.of)(all.get(at.or_else(|| numbered()?.checked_sub(1))?)?)
+}
+
+/// The names of all numbers of a run of `scenario`. Applications that share a name are numbered.
+pub fn names(scenario: &Scenario) -> Vec<String> {
+    let all = &scenario.applications;
+    let of_applications = (1..).zip(all).flat_map(|(number, one)| {
+        let alone = all.iter().filter(|other| other.name == one.name).count() == 1;
+        let name = if alone { one.name.clone() } else { format!("application{number}") };
+        OF_APPLICATION.iter().map(move |number| format!("{name}.{}", number.name))
+    });
+    NUMBERS.iter().map(|number| number.name.to_owned()).chain(of_applications).collect()
 }
 
 /// What the number called `name` is, and its unit; both empty of one that there is not.
@@ -117,17 +132,31 @@ pub fn told(name: &str) -> (String, &'static str) {
     of_one.unwrap_or_default()
 }
 
+/// All numbers as a Markdown table, in the form of the manual of scenarios.
+pub fn manual() -> String {
+    let mut text = "### Numbers of a run\n\n| name | unit | is |\n|---|---|---|\n".to_owned();
+    let of_run = NUMBERS.iter().map(|number| (number.name.to_owned(), number.unit, number.about));
+    let of_one = OF_APPLICATION.iter().map(|number| {
+        let name = format!("APPLICATION.{}", number.name);
+        (name, number.unit, number.about)
+    });
+    for (name, unit, about) in of_run.chain(of_one) {
+        text.push_str(&format!("| `{name}` | {unit} | {about} |\n"));
+    }
+    text
+}
+
 /// Says what is wrong with a name, and what could stand there.
 ///
 /// # Errors
 /// No run of `scenario` has a number of that name.
 pub fn check(name: &str, scenario: &Scenario) -> Result<(), String> {
-    let applications = scenario.applications.iter().flat_map(|application| {
-        OF_APPLICATION.iter().map(move |number| format!("{}.{}", application.name, number.name))
-    });
-    let all: Vec<String> =
-        NUMBERS.iter().map(|number| number.name.to_owned()).chain(applications).collect();
-    if all.iter().any(|known| known == name) {
+    let all = names(scenario);
+    let numbered = |(number, _)| OF_APPLICATION.iter().map(move |n| (number, n.name));
+    let mut numbered = (1..).zip(&scenario.applications).flat_map(numbered);
+    if all.iter().any(|known| known == name)
+        || numbered.any(|(number, of)| name == format!("application{number}.{of}"))
+    {
         return Ok(());
     }
     let meant = nearest(name, all.iter().map(String::as_str));
@@ -162,6 +191,8 @@ mod tests {
         assert_eq!((of("p99_ms"), of("ended_secs")), (Some(7.0), Some(6.0)));
         assert_eq!((of("a.b.io_secs"), of("a.b.mb_s")), (Some(4.0), Some(2.0)));
         assert_eq!((of("b.io_secs"), of("p99")), (None, None));
+        assert_eq!((of("application1.io_secs"), of("application0.io_secs")), (Some(4.0), None));
+        assert_eq!(of("application2.io_secs"), None);
         assert_eq!(told("a.b.mb_s"), ("a.b: its bytes by its time".to_owned(), "MB/s"));
         assert_eq!((told("p99_ms").1, told("jain").1, told("p99").1), ("ms", "", ""));
     }
@@ -172,6 +203,11 @@ mod tests {
         let application = &scenario.applications[0].name;
         assert_eq!(check("total_mb_s", &scenario), Ok(()));
         assert_eq!(check(&format!("{application}.io_secs"), &scenario), Ok(()));
+        let mut two = scenario.clone();
+        two.applications.push(two.applications[0].clone());
+        let last = names(&two).pop().unwrap();
+        assert!(last.starts_with("application2.") && check(&last, &two).is_ok(), "{last}");
+        assert!(check(&last, &scenario).is_err());
         let error = check("total_mbs", &scenario).unwrap_err();
         assert!(error.contains("did you mean `total_mb_s`?"), "{error}");
     }

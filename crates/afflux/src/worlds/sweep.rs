@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use afflux_core::summary::Summary;
-use afflux_sim::numbers::{self, NUMBERS, OF_APPLICATION};
 use afflux_sim::scenario::Figure;
-use afflux_sim::{Outcome, Scenario, ScenarioError};
+use afflux_sim::{Outcome, ScenarioError, numbers};
 
 use super::crew::{World, run_all};
 use super::published::{Beside, figures};
@@ -143,7 +142,7 @@ impl<'a> Sweep<'a> {
     /// # Errors
     /// A world cannot be run, or the user ended it.
     pub(crate) fn run(self) -> Result<SweepRecord, Failure> {
-        let names = names(&self.world(0)?.scenario);
+        let names = numbers::names(&self.world(0)?.scenario);
         let keep = |at: usize, outcome: Outcome| {
             let summary = Summary::of(&outcome.measurement);
             PointRecord {
@@ -199,14 +198,6 @@ impl<'a> Sweep<'a> {
         }
         (wanted == fixed).then_some(point)
     }
-}
-
-/// The names of all numbers of a run.
-fn names(scenario: &Scenario) -> Vec<String> {
-    let of_applications = scenario.applications.iter().flat_map(|application| {
-        OF_APPLICATION.iter().map(move |number| format!("{}.{}", application.name, number.name))
-    });
-    NUMBERS.iter().map(|number| number.name.to_owned()).chain(of_applications).collect()
 }
 
 /// Reads `key=a,b,c`; values that have commas themselves are parted by semicolons.

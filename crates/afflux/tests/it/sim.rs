@@ -54,7 +54,9 @@ fn it_lists_what_comes_along_and_tells_every_key() {
         assert!(done(&["sim"]).0.contains(name) && !one["about"].as_str().unwrap().is_empty());
     }
     let manual = done(&["sim", "--manual"]).0;
-    assert!(manual.contains("| `fan_in` |") && manual.contains("[[published]]"), "{manual}");
+    for part in ["| `fan_in` |", "[[published]]", "| `total_mb_s` |", "| `APPLICATION.io_secs` |"] {
+        assert!(manual.contains(part), "{part}: {manual}");
+    }
 }
 
 /// A folder that holds a file for each scenario is the registry's other half.

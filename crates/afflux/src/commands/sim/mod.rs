@@ -10,7 +10,7 @@ use afflux_core::measure::TraceRequest;
 use afflux_core::summary::Summary;
 use afflux_core::units::Span;
 use afflux_sim::scenario::{SHIPPED, manual};
-use afflux_sim::{Outcome, Scenario};
+use afflux_sim::{Outcome, Scenario, numbers};
 use serde::Serialize;
 
 use crate::commands::bench::whole_seconds;
@@ -31,7 +31,8 @@ use crate::worlds::sweep::{SHOWN, Sweep};
 pub(crate) struct SimArgs {
     /// Scenario file, or the name of one that comes along; without it, those are listed
     scenario: Option<String>,
-    /// Print what may stand in a scenario: all keys, their values, defaults and meanings
+    /// Print what may stand in a scenario: all keys, their values, defaults and meanings; and the
+    /// numbers of a run
     #[arg(long, conflicts_with = "scenario")]
     manual: bool,
     /// Seed of all that chance decides; the same seed gives the same bytes on stdout
@@ -91,7 +92,7 @@ pub(crate) fn run(
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
     if args.manual {
-        write!(out, "{}", manual())?;
+        write!(out, "{}{}", manual(), numbers::manual())?;
         return Ok(Status::Done);
     }
     let Some(name) = &args.scenario else { return list(args, out) };
