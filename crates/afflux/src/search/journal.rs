@@ -153,6 +153,10 @@ pub(crate) struct Journal {
     pub(crate) entries: Vec<Entry>,
     /// Bytes of a torn last line that were dropped.
     pub(crate) torn_bytes: u64,
+    /// Trials of the search, each counted as often as it was made.
+    made: u64,
+    confirmed: u64,
+    spent_secs: f64,
 }
 
 /// Why a journal cannot be used.
@@ -235,8 +239,15 @@ impl Journal {
         let length = file.metadata().map_err(io("read"))?.len();
         file.set_len(whole_bytes).map_err(io("mend"))?;
         file.seek(SeekFrom::End(0)).map_err(io("read"))?;
-        let mut journal =
-            Self { path, file, entries: Vec::new(), torn_bytes: length - whole_bytes };
+        let mut journal = Self {
+            path,
+            file,
+            entries: Vec::new(),
+            torn_bytes: length - whole_bytes,
+            made: 0,
+            confirmed: 0,
+            spent_secs: 0.0,
+        };
         match lines.split_first() {
             None => journal.write_line(head)?,
             Some((first, rest)) => {
@@ -244,7 +255,7 @@ impl Journal {
                 journal.compare(&theirs, head)?;
                 for (number, line) in (2..).zip(rest) {
                     let entry = journal.read_line(number, line)?;
-                    journal.entries.push(entry);
+                    journal.take(entry);
                 }
             }
         }
@@ -254,8 +265,17 @@ impl Journal {
     /// Adds an entry; it is in the file when this returns.
     pub(crate) fn add(&mut self, entry: Entry) -> Result<(), JournalError> {
         self.write_line(&entry)?;
-        self.entries.push(entry);
+        self.take(entry);
         Ok(())
+    }
+
+    fn take(&mut self, entry: Entry) {
+        match entry.stage {
+            Stage::Confirm => self.confirmed += 1,
+            _ => self.made += entry.again.as_ref().map_or(1, |again| again.scores.len() as u64),
+        }
+        self.spent_secs += entry.secs;
+        self.entries.push(entry);
     }
 
     /// The entries of one stage.
@@ -266,16 +286,12 @@ impl Journal {
     /// Runs that were made where each trial of the search has `of_trial` of them: a trial made
     /// again counts for each time, a confirming run for itself.
     pub(crate) fn runs(&self, of_trial: u32) -> u64 {
-        let runs = |entry: &Entry| match entry.stage {
-            Stage::Confirm => 1,
-            _ => entry.again.as_ref().map_or(1, |again| again.scores.len()) * of_trial as usize,
-        };
-        self.entries.iter().map(|entry| runs(entry) as u64).sum()
+        self.made * u64::from(of_trial) + self.confirmed
     }
 
     /// Seconds that trials took, all stages together.
     pub(crate) fn spent_secs(&self) -> f64 {
-        self.entries.iter().map(|entry| entry.secs).sum()
+        self.spent_secs
     }
 
     fn write_line(&mut self, value: &impl Serialize) -> Result<(), JournalError> {
