@@ -30,11 +30,13 @@
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
 //! | [`series`], [`outcome`] | what a run showed |
+//! | [`published`] | published figures beside what a scenario gives |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
 
 #![forbid(unsafe_code)]
 
 pub mod outcome;
+pub mod published;
 pub mod scenario;
 pub mod series;
 pub mod target;

@@ -2,9 +2,10 @@
 
 use super::value::{self as read, Value};
 use super::{
-    Application, Clients, Fault, FaultKind, Figure, LockScope, Locks, Metadata, Network, Placing,
-    Policy, RunPlan, Servers,
+    Application, Clients, Fault, FaultKind, Figure, Free, LockScope, Locks, Metadata, Model,
+    Network, Placing, Policy, RunPlan, Servers,
 };
+use crate::published::METRICS;
 
 /// A key of a table that fills a `T`.
 pub struct Key<T> {
@@ -104,6 +105,9 @@ keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "count", "a whole number from 1, or workload", "workload",
         "clients of each application",
         count = |value| read::count_or(value, "workload", 1, MANY);
+    "threads", "a whole number from 1, or workload", "workload",
+        "threads of each stream",
+        threads = |value| read::count_or(value, "workload", 1, MANY);
     "in_flight", "a whole number from 1, or unlimited", "unlimited",
         "requests in flight on a path, whatever its policy says",
         in_flight = |value| read::count_or(value, "unlimited", 1, MANY);
@@ -223,16 +227,47 @@ pub(super) const FAULTS: &[(&str, FaultKind)] = &[
     ("slow-disk", FaultKind::SlowDisk),
 ];
 
+keys! { FREE, Free, "Keys of `[[free]]`: parameters that no source gives.",
+    "key", "section and key, as in servers.device", "",
+        "what was fitted",
+        key = read::text;
+    "values", "a list of texts", "",
+        "the grid: what was tried",
+        values = read::list;
+}
+
+keys! { MODEL, Model, "Keys of `[[model]]`; the first is in force.",
+    "name", "a text", "",
+        "a short name, for model=NAME",
+        name = read::text;
+    "about", "a text", "",
+        "what it assumes",
+        about = read::text;
+    "set", "a list of overrides", "",
+        "one value for each free parameter",
+        set = read::list;
+}
+
 keys! { FIGURE, Figure, "Keys of `[[fit]]` and `[[published]]`.",
     "name", "a text", "",
         "what the figure is",
         name = read::text;
     "metric", "a name, as in total_mb_s", "",
-        "the number of a summary that it is compared with",
-        metric = read::text;
+        "what it is compared with",
+        metric = |value| {
+            let name = read::text(value)?;
+            let known = METRICS.iter().map(|metric| metric.name);
+            if known.clone().any(|known| known == name) {
+                return Ok(name);
+            }
+            Err(format!("there are: {}", known.collect::<Vec<_>>().join(", ")))
+        };
     "set", "a list of overrides", "",
         "under which the scenario is run for it",
         set = read::list;
+    "against", "a list of overrides", "",
+        "under which it is run, after those of `set`, for what the figure is divided by",
+        against = read::list;
     "value", "a number", "0",
         "the figure",
         value = read::number;
@@ -242,4 +277,7 @@ keys! { FIGURE, Figure, "Keys of `[[fit]]` and `[[published]]`.",
     "source", "a text", "",
         "paper, and table or section",
         source = read::text;
+    "misses", "a text", "",
+        "why the simulator is more than a tenth away, under any model",
+        misses = read::text;
 }
