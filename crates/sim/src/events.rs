@@ -15,6 +15,10 @@ pub(crate) enum Event {
     Path(u32),
     /// A request arrives at its storage server.
     Arrive(u32),
+    /// A service thread asks for the data of a write.
+    Ask(u32),
+    /// The client is asked for them.
+    Fetch(u32),
     /// A service thread has done its own part, or has the data: the request goes to the device.
     Ready(u32),
     /// A spindle (server * spindles + spindle) has finished something.
@@ -33,7 +37,7 @@ pub(crate) enum Event {
     Step,
     /// Holds of a second are added up.
     Holds,
-    /// A flow's sender has room on its link for one more segment.
+    /// A segment of a flow comes to the port that leads to its receiver.
     Segment(u32),
     /// A segment of a flow arrives.
     SegmentArrives(u32),
@@ -82,8 +86,12 @@ impl EventQueue {
         self.heap[at] = entry;
     }
 
-    /// Takes the next event out.
-    pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
+    /// Takes the next event out, unless it comes after `end`.
+    pub(crate) fn pop_until(&mut self, end: Time) -> Option<(Time, Event)> {
+        if self.heap.first()?.time > end { None } else { self.pop() }
+    }
+
+    fn pop(&mut self) -> Option<(Time, Event)> {
         let first = *self.heap.first()?;
         let last = self.heap.pop()?;
         let count = self.heap.len();
@@ -110,11 +118,6 @@ impl EventQueue {
             self.heap[at] = last;
         }
         Some((first.time, first.event))
-    }
-
-    /// Events that were put in so far.
-    pub(crate) const fn count(&self) -> u64 {
-        self.sequence
     }
 }
 

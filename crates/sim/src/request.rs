@@ -70,8 +70,6 @@ pub(crate) struct Operation {
     /// Whether the application went on without waiting for its end.
     pub(crate) released: bool,
     pub(crate) failed: bool,
-    /// The next that waits for the same lock, or for the same cache.
-    pub(crate) next: u32,
     /// The lock that it holds or waits for.
     pub(crate) lock: u32,
 }

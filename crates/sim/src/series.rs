@@ -33,7 +33,7 @@ pub struct Series {
 /// Adds up the course of a run as it goes.
 #[derive(Debug)]
 pub(crate) struct Course {
-    series: Series,
+    pub(crate) series: Series,
     /// Process time of the replies of this step: sum and most, in nanoseconds, and their number.
     process: (u64, u64, u64),
     /// Bytes of this step by application.
@@ -62,16 +62,12 @@ impl Course {
             self.process = (self.process.0 + nanos, self.process.1.max(nanos), self.process.2 + 1);
         }
     }
-
-    pub(crate) fn finish(self) -> Series {
-        self.series
-    }
 }
 
 impl World {
     /// A step of the series ends.
     pub(crate) fn step(&mut self, now: Time) {
-        let Some(step) = self.scenario.run.series else { return };
+        let Some(step) = self.scenario.run.series.filter(|_| !self.draining) else { return };
         self.events.push(now + step, Event::Step);
         let depths = (0..self.scenario.servers.count).map(|server| self.servers.depth(server));
         let (queued, most) = depths.fold((0, 0), |(sum, most), n| (sum + n, u64::max(most, n)));

@@ -9,9 +9,10 @@ use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
-use crate::client::{Clients, Sizes};
+use crate::client::{Caches, Clients, Sizes};
 use crate::events::{Event, EventQueue};
-use crate::invariants::Ledger;
+use crate::invariants::{Ledger, WATCHED};
+use crate::locks::Locks;
 use crate::metadata::Metadata;
 use crate::network::Network;
 use crate::outcome::{ApplicationOutcome, Outcome, Totals};
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) servers: Servers,
     pub(crate) metadata: Metadata,
     pub(crate) sizes: Sizes,
+    pub(crate) caches: Caches,
+    pub(crate) locks: Locks,
     pub(crate) progress: Vec<ApplicationProgress>,
     pub(crate) course: Course,
     pub(crate) totals: Totals,
@@ -58,9 +61,11 @@ pub(crate) struct World {
     pub(crate) retries: u32,
     /// Why the run cannot go on.
     pub(crate) failure: Option<PlacementError>,
+    /// Whether nothing new is begun any more.
+    pub(crate) draining: bool,
+    pub(crate) now: Time,
+    pub(crate) end: Time,
     seed: u64,
-    now: Time,
-    end: Time,
 }
 
 /// How far an application has come.
@@ -98,6 +103,8 @@ impl Simulation {
             servers: Servers::new(&scenario.servers, places, seed),
             metadata: Metadata::new(&scenario.metadata),
             sizes: Sizes::new(),
+            caches: Caches::new(scenario),
+            locks: Locks::new(&scenario.locks, &clients.casts),
             progress: progress.collect(),
             course: Course::new(scenario),
             totals: Totals::default(),
@@ -105,6 +112,7 @@ impl Simulation {
             retries: scenario.clients.retries,
             failure: None,
             seed,
+            draining: false,
             now: Time::ZERO,
             end: Time::ZERO + scenario.run.settle + scenario.run.length,
             clients,
@@ -138,7 +146,11 @@ impl Simulation {
     /// [`SimError::Cancelled`], or [`SimError::Full`] when files grew beyond the devices.
     pub fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         self.world.go(progress)?;
-        Ok(self.world.finish())
+        let outcome = self.world.outcome();
+        if WATCHED {
+            self.world.audit();
+        }
+        Ok(outcome)
     }
 }
 
@@ -159,11 +171,8 @@ impl World {
         self.schedule_faults();
     }
 
-    fn go(&mut self, progress: &dyn Progress) -> Result<(), SimError> {
-        while let Some((now, event)) = self.events.pop() {
-            if now > self.end {
-                break;
-            }
+    pub(crate) fn go(&mut self, progress: &dyn Progress) -> Result<(), SimError> {
+        while let Some((now, event)) = self.events.pop_until(self.end) {
             debug_assert!(now >= self.now, "time goes forward");
             self.now = now;
             self.totals.events += 1;
@@ -174,13 +183,21 @@ impl World {
             if let Some(failure) = self.failure.take() {
                 return Err(failure.into());
             }
-            if self.progress.iter().all(|one| one.ended.is_some()) {
+            if self.is_over() {
                 self.end = now;
                 break;
             }
         }
         self.now = self.end;
         Ok(())
+    }
+
+    /// Whether every application has come to its end, or everything was drained.
+    fn is_over(&self) -> bool {
+        if self.draining {
+            return self.operations.len() == 0 && self.requests.len() == 0;
+        }
+        self.progress.iter().all(|one| one.ended.is_some())
     }
 
     fn handle(&mut self, now: Time, event: Event, progress: &dyn Progress) {
@@ -196,8 +213,12 @@ impl World {
             Event::FaultEnds(fault) => self.fault_ends(now, fault),
             Event::Step => self.step(now),
             Event::Holds => self.take_holds(now),
-            Event::Lock(_) | Event::Segment(_) => {}
-            Event::SegmentArrives(_) | Event::Retransmit(_) => {}
+            Event::Lock(operation) => self.locked(now, operation),
+            Event::Ask(request) => self.ask(now, request),
+            Event::Fetch(request) => self.fetch(now, request),
+            Event::Segment(segment) => self.segment_at_port(now, segment),
+            Event::SegmentArrives(segment) => self.segment_arrives(now, segment),
+            Event::Retransmit(flow) => self.retransmit(now, flow),
         }
     }
 
@@ -209,7 +230,9 @@ impl World {
             counts.holds.iter().for_each(|totals| all.add(totals));
             counts.recorder.take_holds(now, &all);
         }
-        self.events.push(now + Span::from_secs(1), Event::Holds);
+        if !self.draining {
+            self.events.push(now + Span::from_secs(1), Event::Holds);
+        }
     }
 
     fn settle_holds(&mut self, now: Time) {
@@ -222,7 +245,8 @@ impl World {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    /// What the run showed up to now; taken once.
+    fn outcome(&mut self) -> Outcome {
         let now = self.now;
         self.settle_holds(now);
         for path in 0..self.clients.lanes.len() {
@@ -250,23 +274,11 @@ impl World {
             applications: applications.collect(),
             merged: self.clients.casts.iter().map(|cast| cast.merge).max().unwrap_or(1),
             totals: self.totals,
-            series: self.course.finish(),
+            series: std::mem::take(&mut self.course.series),
             ended_secs: secs(now),
             measurement: Measurement {
                 counted_secs: whole.min(counted),
-                clients: self
-                    .clients
-                    .counts
-                    .into_iter()
-                    .map(|counts| {
-                        let mut client = counts.recorder.finish(now);
-                        client.holds = counts.holds;
-                        for (hits, counters) in client.rule_hits.iter_mut().zip(&counts.hits) {
-                            counters.add_to(hits);
-                        }
-                        client
-                    })
-                    .collect(),
+                clients: self.clients.counts.iter_mut().map(|counts| counts.finish(now)).collect(),
             },
         }
     }

@@ -10,8 +10,8 @@ use crate::units::Span;
 ///
 /// What is kept is the list of the times that occurred, rounded as the histogram rounds them, each
 /// with its number: a few hundred bytes for most clients, where a histogram's table takes 170 KiB.
-/// The latest times wait unsorted until there are as many as the list is long. All numbers come from
-/// a histogram that is made of the list when somebody asks.
+/// The latest times wait unsorted until there are as many as the list is long. All numbers come
+/// from a histogram that is made of the list when somebody asks.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     /// Microseconds, and how often; in order, none twice.

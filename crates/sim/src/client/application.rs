@@ -50,7 +50,7 @@ impl World {
 
     /// Starts what the application of a client begins now.
     pub(crate) fn start_operations(&mut self, now: Time, client: u32) {
-        loop {
+        while !self.draining {
             let one = self.clients.each[client as usize];
             let limit = self.cast_of(client).bytes;
             if limit.is_some_and(|limit| one.issued_bytes >= limit) {
@@ -98,7 +98,6 @@ impl World {
             phase: 0,
             released: false,
             failed: false,
-            next: NONE,
             lock: NONE,
         });
         let one = &mut self.clients.each[client as usize];
@@ -223,9 +222,12 @@ impl World {
         let operation = &mut self.operations[request.operation];
         operation.left -= weight;
         let done = operation.left == 0;
-        self.uncover(now, request);
+        let released = self.uncover(now, request, done);
         if done {
             self.advance(now, request.operation);
+        }
+        if released {
+            self.start_operations(now, request.client);
         }
     }
 
@@ -233,7 +235,6 @@ impl World {
         let operation = self.operations[index];
         let Operation { client, .. } = operation;
         self.remember(&operation);
-        self.release_lock(now, index);
         self.totals.operations += 1;
         let counts = self.clients.counts_of(client);
         counts.recorder.operation_ended(now, operation.started);
@@ -246,7 +247,9 @@ impl World {
             self.clients.generators[client as usize].complete(now, operation.thread);
         }
         self.operations.remove(index);
+        // What the client begins now may keep the lock.
         self.start_operations(now, client);
+        self.release_lock(now, operation.lock);
     }
 
     /// Keeps the sizes of files that grow, come and go.

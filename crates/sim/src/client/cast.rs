@@ -5,7 +5,7 @@ use std::sync::Arc;
 use afflux_core::class::Class;
 use afflux_core::layout::Layout;
 use afflux_core::units::Span;
-use afflux_core::workload::{Kind, Placing, Workload};
+use afflux_core::workload::{Access, Kind, Placing, Step, Workload};
 
 use crate::request::NONE;
 use crate::scenario::{Application, Scenario};
@@ -149,6 +149,17 @@ impl Cast {
         let base = self.file(local, 0) % self.servers;
         let server = self.first_server + (base + among) % self.servers;
         (server, self.classes[(slot % classes) as usize])
+    }
+
+    /// Paths of a client for one direction of data.
+    pub(crate) const fn data_paths(&self) -> u32 {
+        self.width
+    }
+
+    /// Whether a stream reads in sequence, so that what comes next can be asked for ahead.
+    pub(crate) fn reads_ahead(&self, stream: u32) -> bool {
+        let ahead = |step: &Step| step.kind == Kind::Read && step.access == Access::Sequential;
+        self.workload.streams[stream as usize].steps.iter().all(ahead)
     }
 
     /// What places depend on.

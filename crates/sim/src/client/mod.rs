@@ -11,13 +11,14 @@ mod paths;
 mod timer;
 
 pub(crate) use application::Sizes;
+pub(crate) use cache::Caches;
 pub(crate) use cast::{Cast, Casting};
 pub(crate) use timer::Timers;
 
 use std::sync::Arc;
 
 use afflux_core::class::Class;
-use afflux_core::measure::{HitCounters, Recorder};
+use afflux_core::measure::{ClientMeasurement, HitCounters, Recorder};
 use afflux_core::path::{Controller, Held, HoldTotals, PathState};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
@@ -67,6 +68,24 @@ pub(crate) struct Counts {
     pub(crate) hits: [HitCounters; Class::ALL.len()],
 }
 
+impl Counts {
+    fn new(start: Time, length: Span) -> Self {
+        let recorder = Recorder::new(start, length);
+        Self { recorder, holds: Default::default(), hits: Default::default() }
+    }
+
+    /// What was counted; from now on nothing is.
+    pub(crate) fn finish(&mut self, now: Time) -> ClientMeasurement {
+        let counted = std::mem::replace(self, Self::new(Time::NEVER, Span::ZERO));
+        let mut client = counted.recorder.finish(now);
+        client.holds = counted.holds;
+        for (hits, counters) in client.rule_hits.iter_mut().zip(&counted.hits) {
+            counters.add_to(hits);
+        }
+        client
+    }
+}
+
 /// All clients.
 pub(crate) struct Clients {
     pub(crate) controllers: [Arc<Controller>; Class::ALL.len()],
@@ -107,12 +126,8 @@ impl Clients {
         };
         clients.people(seed);
         let start = Time::ZERO + scenario.run.settle;
-        let fresh = || Counts {
-            recorder: Recorder::new(start, scenario.run.length),
-            holds: Default::default(),
-            hits: Default::default(),
-        };
-        clients.counts.extend((0..casting.groups).map(|_| fresh()));
+        let fresh = |_| Counts::new(start, scenario.run.length);
+        clients.counts.extend((0..casting.groups).map(fresh));
         clients
     }
 

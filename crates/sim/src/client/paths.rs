@@ -25,6 +25,7 @@ impl World {
             let state = &mut self.clients.states[path as usize];
             match controller.admit(state, now, size_bytes, &limits) {
                 Ok(()) => {
+                    debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
                     self.send(now, index);
@@ -155,8 +156,7 @@ impl World {
         let carries = request.class == Class::Write && !self.servers.options.bulk;
         let data_bytes = if carries { u64::from(request.length_bytes) } else { 0 };
         let (here, there) = (Node::Client(request.client), Node::Server(request.server));
-        let arrives = self.network.send(now, here, there, data_bytes);
-        self.events.push(arrives, Event::Arrive(index));
+        self.transmit(now, here, there, data_bytes, Event::Arrive(index));
     }
 
     /// The answer to a request arrives.

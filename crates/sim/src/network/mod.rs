@@ -4,7 +4,12 @@
 //! then takes `bytes / rate` of the port that leads to its receiver. It passes the switch as it
 //! comes, so that its last byte is at the receiver when both the port is through with it and the
 //! sender has sent it. Links and ports serve in order; a message without data passes those with, as
-//! a packet of another connection would.
+//! a packet of another connection would. Where a port's buffer has an end, or messages are to pass
+//! in segments, [`Flows`] take the place of all this.
+
+mod flows;
+
+pub(crate) use flows::Flows;
 
 use afflux_core::units::{Span, Time};
 
@@ -30,6 +35,8 @@ pub(crate) struct Network {
     clients: u32,
     /// How many times slower each server's link is than it should be.
     slower: Vec<f64>,
+    /// Byte streams in segments, where that is asked for.
+    pub(crate) flows: Option<Flows>,
 }
 
 impl Network {
@@ -45,6 +52,10 @@ impl Network {
             ports: vec![Time::ZERO; nodes],
             clients,
             slower: vec![1.0; servers as usize],
+            flows: (network.buffer.is_some() || network.segment.is_some()).then(|| {
+                let buffer = network.buffer.unwrap_or(u64::MAX);
+                Flows::new(network.train(), buffer, network.rto, clients, servers)
+            }),
         }
     }
 
@@ -54,13 +65,41 @@ impl Network {
         let bytes = self.header_bytes + data_bytes;
         let (sending, receiving) = (self.duration(from, bytes), self.duration(to, bytes));
         let (from, to) = (self.place(from), self.place(to));
-        let start = if data_bytes == 0 { now } else { now.max(self.links[from]) };
-        self.links[from] = self.links[from].max(now) + sending;
+        let (link, port) = (self.links[from], self.ports[to]);
+        if data_bytes == 0 {
+            // It takes its part of link and port, but waits for neither.
+            (self.links[from], self.ports[to]) = (link + sending, port + receiving);
+            return now + sending + self.latency + receiving;
+        }
+        let start = now.max(link);
         let first = start + self.latency;
-        let sent = first + sending;
-        let port = self.ports[to].max(first) + receiving;
-        self.ports[to] = port;
-        if data_bytes == 0 { first + sending.max(receiving) } else { port.max(sent) }
+        self.links[from] = start + sending;
+        self.ports[to] = port.max(first) + receiving;
+        self.ports[to].max(first + sending)
+    }
+
+    /// Sends one segment behind what the link of a node has to send; gives the time at which it has
+    /// left.
+    fn occupy_link(&mut self, now: Time, node: Node, bytes: u64) -> Time {
+        let sending = self.duration(node, bytes);
+        let place = self.place(node);
+        self.links[place] = self.links[place].max(now) + sending;
+        self.links[place]
+    }
+
+    /// Takes one segment into the port that leads to a node; gives the time at which it has passed,
+    /// or nothing when there was no room for it beside those that wait.
+    fn occupy_port(&mut self, now: Time, node: Node, bytes: u64, room: u64) -> Option<Time> {
+        let passing = self.duration(node, bytes);
+        let rate = self.rate(node);
+        let place = self.place(node);
+        let port = &mut self.ports[place];
+        let waiting = u128::from(port.since(now).as_nanos()) * u128::from(rate) / 1_000_000_000;
+        if waiting + u128::from(bytes) > u128::from(room) {
+            return None;
+        }
+        *port = (*port).max(now) + passing;
+        Some(*port)
     }
 
     /// Makes a server's link `factor` times slower.
@@ -74,12 +113,19 @@ impl Network {
     }
 
     fn duration(&self, node: Node, bytes: u64) -> Span {
+        Span::from_nanos(bytes * 1_000_000_000 / self.rate(node))
+    }
+
+    fn rate(&self, node: Node) -> u64 {
         match node {
-            Node::Client(_) => Span::from_nanos(bytes * 1_000_000_000 / self.rates[0]),
+            Node::Client(_) => self.rates[0],
             Node::Server(server) => {
-                let span = Span::from_nanos(bytes * 1_000_000_000 / self.rates[1]);
                 let slower = self.slower[server as usize];
-                if slower == 1.0 { span } else { span.mul_f64(slower) }
+                if slower == 1.0 {
+                    self.rates[1]
+                } else {
+                    ((self.rates[1] as f64 / slower) as u64).max(1)
+                }
             }
         }
     }

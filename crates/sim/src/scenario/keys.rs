@@ -90,7 +90,7 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
         bulk = read::flag;
     "overhead", "a time", "20us",
-        "a thread's own work on a request",
+        "a thread's own work on a request, on average",
         overhead = read::span;
     "memory", "a size, or unlimited", "unlimited",
         "data that a server holds at once; threads wait for room",

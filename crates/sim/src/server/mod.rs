@@ -12,7 +12,8 @@ pub(crate) use places::{FileShape, Object, Places};
 
 use afflux_core::class::Class;
 use afflux_core::device::placement::Piece;
-use afflux_core::units::Time;
+use afflux_core::rng::Rng;
+use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
 use crate::network::Node;
@@ -45,6 +46,7 @@ pub(crate) struct Servers {
     pub(crate) places: Places,
     /// Room for the pieces of one request.
     pieces: Vec<Piece>,
+    rng: Rng,
 }
 
 impl Servers {
@@ -63,6 +65,7 @@ impl Servers {
             devices: Devices::new(options, seed),
             places,
             pieces: Vec::new(),
+            rng: Rng::new(seed).fork("threads"),
         }
     }
 
@@ -70,6 +73,13 @@ impl Servers {
     pub(crate) fn depth(&self, server: u32) -> u64 {
         let server = &self.each[server as usize];
         u64::from(server.waiting) + u64::from(server.busy)
+    }
+
+    /// A thread's own work on a request: half to one and a half times its mean, since nothing on a
+    /// real machine takes equally long each time, and what does moves in step with others.
+    fn own_work(&mut self) -> Span {
+        let mean = self.options.overhead.as_nanos();
+        Span::from_nanos(mean / 2 + self.rng.below(mean + 1))
     }
 
     fn may_start(&self, server: u32, bytes: u32) -> bool {
@@ -114,20 +124,35 @@ impl World {
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
             request.queued = now.since(request.arrived);
-            let begun = now + self.servers.options.overhead;
-            if request.class == Class::Write && self.servers.options.bulk {
-                let client = request.client;
-                let data_bytes = u64::from(request.length_bytes);
-                let (here, there) = (Node::Server(server), Node::Client(client));
-                let asked = self.network.send(begun, here, there, 0);
-                let come = self.network.send(asked, there, here, data_bytes);
-                self.events.push(come, Event::Ready(index));
-            } else if begun > now {
-                self.events.push(begun, Event::Ready(index));
+            let work = self.servers.own_work();
+            if request.class != Class::Write || !self.servers.options.bulk {
+                self.events.push(now + work, Event::Ready(index));
+            } else if self.network.flows.is_some() {
+                self.events.push(now + work, Event::Ask(index));
             } else {
-                self.ready(now, index);
+                // The same without events for the question: it goes first, and the work comes last.
+                let (here, there) = (Node::Server(server), Node::Client(request.client));
+                let data_bytes = u64::from(request.length_bytes);
+                let asked = self.network.send(now, here, there, 0);
+                let come = self.network.send(asked, there, here, data_bytes);
+                self.events.push(come + work, Event::Ready(index));
             }
         }
+    }
+
+    /// A thread asks a client for the data of a write.
+    pub(crate) fn ask(&mut self, now: Time, index: u32) {
+        let request = self.requests[index];
+        let (here, there) = (Node::Server(request.server), Node::Client(request.client));
+        self.transmit(now, here, there, 0, Event::Fetch(index));
+    }
+
+    /// A client is asked for the data of a write.
+    pub(crate) fn fetch(&mut self, now: Time, index: u32) {
+        let request = self.requests[index];
+        let (here, there) = (Node::Client(request.client), Node::Server(request.server));
+        let data_bytes = u64::from(request.length_bytes);
+        self.transmit(now, here, there, data_bytes, Event::Ready(index));
     }
 
     /// A request goes to the devices.
@@ -200,8 +225,7 @@ impl World {
         let data_bytes =
             if request.class == Class::Read { u64::from(request.length_bytes) } else { 0 };
         let (here, there) = (Node::Server(request.server), Node::Client(client));
-        let arrives = self.network.send(now, here, there, data_bytes);
-        self.events.push(arrives, Event::Reply(index));
+        self.transmit(now, here, there, data_bytes, Event::Reply(index));
         // In bulk mode a thread sees its data to their end.
         if !(self.servers.options.bulk && request.class == Class::Read) {
             self.release_thread(now, index);

@@ -51,15 +51,21 @@ pub(crate) enum Places {
     Even(EvenPlaces),
 }
 
-/// Objects in slots of one size, spread by multiples of the golden ratio.
+/// Each application has a part of the device by the bytes that it needs; there its objects have
+/// slots of one size, taken by multiples of the golden ratio.
 pub(crate) struct EvenPlaces {
+    parts: Vec<EvenPart>,
+    /// For each server, what its slots are shifted by.
+    shifts: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct EvenPart {
+    shape: FileShape,
+    first_byte: u64,
     slot_bytes: u64,
     slots: u64,
     stride: u64,
-    /// For each application, the objects of those before it, and its shape.
-    shapes: Vec<(u64, FileShape)>,
-    /// For each server, the slot of the first object.
-    shifts: Vec<u32>,
 }
 
 impl Places {
@@ -71,8 +77,6 @@ impl Places {
     ) -> Result<Self, PlacementError> {
         let capacity_bytes =
             options.device.capacity_bytes().saturating_mul(u64::from(options.spindles));
-        let objects: u64 = shapes.iter().map(FileShape::objects).sum();
-        let object_bytes = shapes.iter().map(FileShape::object_bytes).max().unwrap_or(0);
         let needed = shapes.iter().fold(0_u64, |sum, shape| {
             sum.saturating_add(shape.objects().saturating_mul(shape.object_bytes()))
         });
@@ -84,26 +88,9 @@ impl Places {
             Placing::Apart => PlacementPolicy::Apart,
             Placing::Arrival => PlacementPolicy::Arrival,
             Placing::Even => {
-                // Whole blocks of 4 KiB, as disks have them.
-                let slot_bytes = (capacity_bytes / objects.max(1)) & !0xfff;
-                if slot_bytes < object_bytes {
-                    let needed_bytes = object_bytes.saturating_mul(objects);
-                    return Err(PlacementError::Full { needed_bytes, free_bytes: capacity_bytes });
-                }
-                let mut before = 0;
-                let with_rank = |shape: &FileShape| {
-                    let first = before;
-                    before += shape.objects();
-                    (first, *shape)
-                };
-                let slots = objects.max(1);
-                return Ok(Self::Even(EvenPlaces {
-                    slot_bytes,
-                    slots,
-                    stride: stride(slots),
-                    shapes: shapes.iter().map(with_rank).collect(),
-                    shifts: (0..options.count).map(|_| rng.below(slots) as u32).collect(),
-                }));
+                let parts = EvenPlaces::parts(shapes, needed, capacity_bytes);
+                let shifts = (0..options.count).map(|_| rng.bits() >> 32).collect();
+                return Ok(Self::Even(EvenPlaces { parts, shifts }));
             }
         };
         let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
@@ -141,13 +128,29 @@ impl Places {
 }
 
 impl EvenPlaces {
+    fn parts(shapes: &[FileShape], needed_bytes: u64, capacity_bytes: u64) -> Vec<EvenPart> {
+        let spare = capacity_bytes as f64 / needed_bytes.max(1) as f64;
+        let mut first_byte = 0;
+        let part = |shape: &FileShape| {
+            let slots = shape.objects();
+            // Whole blocks of 4 KiB, as disks have them, where there is room for them.
+            let roomy = ((shape.object_bytes() as f64 * spare) as u64) & !0xfff;
+            let slot_bytes = roomy.max(shape.object_bytes());
+            let part =
+                EvenPart { shape: *shape, first_byte, slot_bytes, slots, stride: stride(slots) };
+            first_byte += slots * slot_bytes;
+            part
+        };
+        shapes.iter().map(part).collect()
+    }
+
     /// Of each row of as many files as there are servers, every server keeps each stripe once.
     fn base(&self, server: u32, object: Object) -> u64 {
-        let (first, shape) = &self.shapes[object.application as usize];
-        let row = u64::from(object.file / shape.servers);
-        let rank = first + row * u64::from(shape.stripes) + u64::from(object.stripe);
-        let shift = u64::from(self.shifts[server as usize]);
-        (rank * self.stride + shift) % self.slots * self.slot_bytes
+        let part = &self.parts[object.application as usize];
+        let row = u64::from(object.file / part.shape.servers);
+        let rank = row * u64::from(part.shape.stripes) + u64::from(object.stripe);
+        let shift = self.shifts[server as usize];
+        part.first_byte + (rank * part.stride + shift) % part.slots * part.slot_bytes
     }
 }
 

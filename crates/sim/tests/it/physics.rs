@@ -1,26 +1,7 @@
 //! What the world does against what can be worked out by hand.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
+use crate::common::{run, speed};
 use afflux_core::class::Class;
-use afflux_core::setting::Setting;
-use afflux_core::summary::Summary;
-use afflux_core::target::Unwatched;
-use afflux_sim::{Outcome, Scenario, Simulation};
-
-fn setting(text: &str) -> Setting {
-    Setting::parse(text, &|name| Err(name.to_owned())).unwrap()
-}
-
-fn run(scenario: &str, overrides: &[&str], control: &str, seed: u64) -> Outcome {
-    let text = format!("afflux-scenario = 1\nname = \"t\"\n{scenario}");
-    let scenario = Scenario::parse(&text).unwrap().with(overrides).unwrap();
-    Simulation::new(&scenario, &setting(control), seed).unwrap().run(&Unwatched).unwrap()
-}
-
-fn speed(outcome: &Outcome) -> f64 {
-    Summary::of(&outcome.measurement).total_mb_s
-}
 
 const ONE_STREAM: &str = r#"
 [servers]
@@ -62,12 +43,12 @@ fn a_fast_device_leaves_the_rate_of_the_link() {
 #[test]
 fn process_time_at_window_one_is_transfer_plus_service() {
     let outcome = run(ONE_STREAM, &["servers.device=mem", "servers.overhead=1ms"], "fixed:1", 1);
-    // 256 B there in 2.05 us and 50 us, 1 ms of the thread, 1 MiB + 256 B back in 8.391 ms and 50
-    // us: one request at a time, one thread of eight served in turn.
-    let expected_us = 2.05 + 50.0 + 1_000.0 + 50.0 + 8_390.7;
+    // 256 B over two links in 4.1 us and 50 us on the way, 1 ms of the thread, 1 MiB + 256 B back in
+    // 8.391 ms and 50 us: one request at a time.
+    let expected_us = 4.1 + 50.0 + 1_000.0 + 50.0 + 8_390.7;
     let times = &outcome.measurement.clients[0].process_time[Class::Read.index()];
     let mean = times.mean().as_nanos() as f64 / 1e3;
-    assert!((mean / expected_us - 1.0).abs() < 0.002, "{mean} {expected_us}");
+    assert!((mean / expected_us - 1.0).abs() < 0.005, "{mean} {expected_us}");
     let rate = speed(&outcome);
     assert!((rate / (1_048_576.0 / expected_us) - 1.0).abs() < 0.01, "{rate}");
 }

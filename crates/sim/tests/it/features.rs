@@ -1,0 +1,239 @@
+//! Locks, caches, faults and ends, each against what must come of it.
+
+use crate::common::{run, speed};
+use afflux_core::summary::Summary;
+
+const SHARED: &str = r#"
+[servers]
+count = 4
+device = "mem"
+[run]
+settle = "1s"
+length = "5s"
+[workload]
+clients = 4
+[workload.files]
+placing = "shared"
+each = 1
+size = "256 MiB"
+[[workload.stream]]
+threads = 1
+steps = [{ do = "write", access = "random", size = "1 MiB" }]
+"#;
+
+#[test]
+fn a_lock_on_the_file_lets_one_client_work_at_a_time() {
+    let free = speed(&run::<&str>(SHARED, &[], "none", 1));
+    let locked = run(SHARED, &["locks.scope=file", "locks.handover=10ms"], "none", 1);
+    // Each operation takes the lock along: 10 ms, and 8.5 ms for 1 MiB over the client's link.
+    let expected = 1.048_576 / (0.010 + 0.0085);
+    assert!(free > 300.0, "{free}");
+    assert!((speed(&locked) / expected - 1.0).abs() < 0.05, "{} {expected}", speed(&locked));
+    assert!(locked.totals.handovers > 200);
+    let batched =
+        run(SHARED, &["locks.scope=file", "locks.handover=10ms", "locks.batch=16"], "none", 1);
+    assert!(speed(&batched) > 1.5 * speed(&locked), "{}", speed(&batched));
+    let objects = run(SHARED, &["locks.scope=object", "locks.handover=10ms"], "none", 1);
+    assert!(speed(&objects) > 1.5 * speed(&locked), "{}", speed(&objects));
+}
+
+#[test]
+fn readers_may_share_a_lock() {
+    let reads = SHARED.replace("\"write\"", "\"read\"");
+    let locks = ["locks.scope=file", "locks.handover=10ms"];
+    let alone = speed(&run(&reads, &locks, "none", 1));
+    let shared = speed(&run(&reads, &[locks[0], locks[1], "locks.shared_reads=true"], "none", 1));
+    assert!(shared > 2.0 * alone, "{shared} {alone}");
+}
+
+/// One thread that writes, or reads, one MiB after the other from one disk that is 50 ms away.
+const FAR: &str = r#"
+[network]
+latency = "25ms"
+[servers]
+count = 1
+device = "mem"
+[run]
+settle = "1s"
+length = "10s"
+[workload]
+clients = 1
+files = { each = 1, size = "256 MiB" }
+[[workload.stream]]
+threads = 1
+steps = [{ do = "write", size = "1 MiB" }]
+"#;
+
+#[test]
+fn caches_keep_the_wire_full_for_one_thread() {
+    for (scenario, key) in [
+        (FAR.to_owned(), "clients.dirty"),
+        (FAR.replace("\"write\"", "\"read\""), "clients.read_ahead"),
+    ] {
+        let one_at_a_time = run::<&str>(&scenario, &[], "none", 1);
+        // 50 ms on the way, 8.4 ms on the wire.
+        let expected = 1.048_576 / 0.0585;
+        let straight = speed(&one_at_a_time);
+        assert!((straight / expected - 1.0).abs() < 0.03, "{key}: {straight} {expected}");
+        for (bytes, ahead) in [("3MiB", 4.0), ("16MiB", 8.0)] {
+            let cached = run(&scenario, &[format!("{key}={bytes}")], "fixed:8", 1);
+            // As many as the cache covers and the one that waits, or the window; at most the wire.
+            let expected = (expected * ahead).min(125.0);
+            let rate = speed(&cached);
+            assert!((rate / expected - 1.0).abs() < 0.05, "{key}={bytes}: {rate} {expected}");
+        }
+    }
+}
+
+const TWO: &str = r#"
+[servers]
+count = 2
+device = "mem"
+[clients]
+timeout = "500ms"
+retries = 100
+[run]
+settle = "0s"
+length = "10s"
+series = "500ms"
+[workload]
+clients = 2
+files = { each = 2, size = "256 MiB", stripe_count = 1 }
+[[workload.stream]]
+threads = 4
+steps = [{ do = "write", access = "random", size = "1 MiB" }]
+"#;
+
+fn faulty(fault: &str) -> afflux_sim::Outcome {
+    run::<&str>(&format!("{TWO}\n[[fault]]\nat = \"3s\"\nfor = \"4s\"\n{fault}"), &[], "none", 1)
+}
+
+/// MB/s within a stretch of the series.
+fn between(outcome: &afflux_sim::Outcome, from: usize, to: usize) -> f64 {
+    let bytes: u64 = outcome.series.bytes[0][from * 2..to * 2].iter().map(|[r, w]| r + w).sum();
+    bytes as f64 / 1e6 / (to - from) as f64
+}
+
+#[test]
+fn servers_that_die_or_stall_come_back_and_nothing_is_lost() {
+    let well = run::<&str>(TWO, &[], "none", 1);
+    for fault in ["what = \"die\"", "what = \"stall\""] {
+        let outcome = faulty(fault);
+        assert!(between(&outcome, 4, 7) < 1.0, "{fault}: {}", between(&outcome, 4, 7));
+        let (after, before) = (between(&outcome, 8, 10), between(&outcome, 0, 3));
+        assert!(after > 0.9 * before, "{fault}: {after} {before}");
+        assert!(outcome.totals.resent > 0 && outcome.totals.failed == 0, "{:?}", outcome.totals);
+        assert!(outcome.totals.replies < well.totals.replies);
+    }
+    assert!(faulty("what = \"die\"").totals.lost > 0);
+}
+
+#[test]
+fn a_link_that_is_slower_is_slower_by_its_factor() {
+    let slow = faulty("what = \"slow-link\"\nfactor = 4");
+    let (during, before) = (between(&slow, 4, 7), between(&slow, 0, 3));
+    assert!((before / during / 4.0 - 1.0).abs() < 0.1, "{before} {during}");
+}
+
+#[test]
+fn a_disk_that_is_slower_is_slower_by_its_factor() {
+    let scenario = r#"
+[servers]
+count = 1
+placement = "even"
+[run]
+settle = "0s"
+length = "60s"
+series = "500ms"
+[workload]
+clients = 1
+files = { each = 1, size = "64 MiB" }
+[[workload.stream]]
+threads = 4
+steps = [{ do = "read", access = "random", size = "64 KiB" }]
+[[fault]]
+what = "slow-disk"
+at = "20s"
+for = "20s"
+factor = 3
+"#;
+    let slow = run::<&str>(scenario, &[], "none", 1);
+    let (during, before) = (between(&slow, 21, 39), between(&slow, 0, 19));
+    assert!((before / during / 3.0 - 1.0).abs() < 0.1, "{before} {during}");
+    let after = between(&slow, 41, 60);
+    assert!((after / before - 1.0).abs() < 0.1, "{before} {after}");
+}
+
+#[test]
+fn applications_start_when_they_should_and_end_with_their_bytes() {
+    let scenario = r#"
+[servers]
+count = 2
+device = "mem"
+[run]
+settle = "0s"
+length = "60s"
+[[application]]
+name = "first"
+bytes = "32MiB"
+servers = 1
+[application.workload]
+clients = 3
+files = { each = 1, size = "32 MiB" }
+stream = [{ threads = 1, steps = [{ do = "write", size = "1 MiB" }] }]
+[[application]]
+name = "second"
+start = "5s"
+bytes = "32MiB"
+first_server = 1
+[application.workload]
+preset = "seq-write"
+clients = 2
+"#;
+    let outcome = run::<&str>(scenario, &[], "none", 1);
+    let [first, second] = outcome.applications.as_slice() else { panic!() };
+    assert_eq!((first.bytes, second.bytes), (96 << 20, 64 << 20));
+    assert!((5.0..5.02).contains(&second.started_secs.unwrap()), "{second:?}");
+    // 96 MiB over one server's link of 125 MB/s.
+    assert!((first.io_secs().unwrap() / 0.805 - 1.0).abs() < 0.05, "{first:?}");
+    assert!((second.io_secs().unwrap() / 0.537 - 1.0).abs() < 0.05, "{second:?}");
+    assert_eq!(outcome.ended_secs, second.ended_secs.unwrap());
+    assert_eq!(outcome.measurement.clients.len(), 5);
+}
+
+#[test]
+fn merged_clients_add_up() {
+    let scenario = "workload = \"random-read\"";
+    let apart = run(scenario, &["run.merge=1"], "none", 1);
+    let merged = run(scenario, &["run.merge=4"], "none", 1);
+    assert_eq!((apart.measurement.clients.len(), merged.measurement.clients.len()), (8, 2));
+    assert_eq!(merged.merged, 4);
+    assert_eq!(speed(&apart), speed(&merged));
+    let [apart, merged] = [&apart, &merged].map(|one| Summary::of(&one.measurement));
+    assert_eq!((apart.p99_ms, apart.held_secs), (merged.p99_ms, merged.held_secs));
+}
+
+/// The digest of a small run with much in it: a change of anything shows here. When a change is
+/// meant, the new digest is in the failure.
+#[test]
+fn a_known_run_gives_known_bytes() {
+    let scenario = r#"
+workload = "fileserver"
+[servers]
+count = 3
+spindles = 2
+bulk = true
+[clients]
+timeout = "2s"
+[run]
+settle = "1s"
+length = "5s"
+series = "1s"
+"#;
+    let outcome = run::<&str>(scenario, &[], "read=fixed:2+write=aimd", 5);
+    let text = serde_json::to_string(&outcome).unwrap();
+    let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    assert_eq!(format!("{digest:016x}"), "9a66fff90c12b2e0", "{:?}", outcome.totals);
+}
