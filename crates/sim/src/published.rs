@@ -32,6 +32,11 @@ pub static METRICS: &[Metric] = &[
         of: |outcome| Some(Summary::of(&outcome.measurement).total_mb_s),
     },
     Metric {
+        name: "client_mb_s",
+        about: "throughput of a client, on average, MB/s",
+        of: |outcome| Some(Summary::of(&outcome.measurement).tp_mb_s),
+    },
+    Metric {
         name: "application_mb_s",
         about: "bytes of the first application over its I/O time, MB/s",
         of: |outcome| {

@@ -83,9 +83,13 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "chunk", "a size", "1MiB",
         "bytes in a row on one spindle",
         chunk = read::some_bytes;
-    "placement", "apart, arrival or even", "apart",
-        "where objects lie: as the lab has it, in chunks by order of arrival, or evenly by formula",
+    "placement", "apart, arrival, even or interleaved", "apart",
+        "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
+         or in turns of 4 MiB as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
+    "span", "a size, or device", "device",
+        "bytes of each device, from the outer edge, over which objects lie",
+        span = |value| read::bytes_or(value, "device");
     "bulk", "true or false", "false",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
         bulk = read::flag;
@@ -98,8 +102,12 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
 }
 
 /// Words for [`Placing`].
-pub(super) const PLACINGS: &[(&str, Placing)] =
-    &[("apart", Placing::Apart), ("arrival", Placing::Arrival), ("even", Placing::Even)];
+pub(super) const PLACINGS: &[(&str, Placing)] = &[
+    ("apart", Placing::Apart),
+    ("arrival", Placing::Arrival),
+    ("even", Placing::Even),
+    ("interleaved", Placing::Interleaved),
+];
 
 keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "count", "a whole number from 1, or workload", "workload",

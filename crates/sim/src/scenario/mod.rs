@@ -100,6 +100,8 @@ pub struct Servers {
     pub chunk: u64,
     /// Where objects lie.
     pub placement: Placing,
+    /// Bytes of each device, from its outer edge, over which objects lie; `None` is all of it.
+    pub span: Option<u64>,
     /// Whether a thread fetches the data of a write after it has started on the request, as Lustre
     /// does, or the data come with the request, as in the lab.
     pub bulk: bool,
@@ -118,6 +120,9 @@ pub enum Placing {
     Arrival,
     /// Files of fixed size evenly over the device; takes no memory, for large worlds.
     Even,
+    /// Files in turns, as if they had been written at the same time before the run; takes no
+    /// memory either.
+    Interleaved,
 }
 
 /// Clients, all alike.
@@ -342,6 +347,7 @@ impl Default for Servers {
             spindles: 1,
             chunk: 1 << 20,
             placement: Placing::Apart,
+            span: None,
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
