@@ -371,7 +371,7 @@ pub(super) fn override_with(scenario: &mut Scenario, text: &str) -> Result<(), S
         text.split_once('=').ok_or_else(|| wrong("write section.key=value".to_owned()))?;
     let value = Value::of_override(value);
     match path.trim() {
-        "workload" => return set_workload(scenario, &value.written()).map_err(wrong),
+        "workload" => return set_workload(scenario, None, &value.written()).map_err(wrong),
         "applications" => return set_applications(scenario, &value).map_err(wrong),
         "model" => return set_model(scenario, &value.written(), wrong),
         _ => {}
@@ -380,6 +380,13 @@ pub(super) fn override_with(scenario: &mut Scenario, text: &str) -> Result<(), S
         .trim()
         .split_once('.')
         .ok_or_else(|| wrong("write section.key=value, as in servers.count=8".to_owned()))?;
+    if let Some(number) = section.strip_prefix("application")
+        && name == "workload"
+        && !number.is_empty()
+    {
+        let number = number.parse().unwrap_or(0);
+        return set_workload(scenario, Some(number), &value.written()).map_err(wrong);
+    }
     match section {
         "network" => set(keys::NETWORK, section, name, &mut scenario.network, &value),
         "servers" => set(keys::SERVERS, section, name, &mut scenario.servers, &value),
@@ -417,12 +424,17 @@ fn set<T>(
     (key.set)(to, value).map_err(|why| complaint(key, &value.written(), &why))
 }
 
-fn set_workload(scenario: &mut Scenario, name: &str) -> Result<(), String> {
+/// Gives all applications, or the one with a number from 1, another workload.
+fn set_workload(scenario: &mut Scenario, number: Option<usize>, name: &str) -> Result<(), String> {
     let name = toml::Value::String(name.to_owned());
     let workload = workload_of(&name, &scenario.name, &scenario.workloads)?;
-    for application in &mut scenario.applications {
-        application.workload = workload.clone();
+    let applications = scenario.applications.iter_mut().enumerate();
+    let mut of_number =
+        applications.filter(|(at, _)| number.is_none_or(|number| number == at + 1)).peekable();
+    if of_number.peek().is_none() {
+        return Err(format!("there is no application {}", number.unwrap_or_default()));
     }
+    of_number.for_each(|(_, one)| one.workload = workload.clone());
     Ok(())
 }
 
