@@ -62,10 +62,11 @@ fn cost(scenario: &str, overrides: &[String], control: &str) -> Cost {
     Cost { outcome, build_secs, run_secs, bytes }
 }
 
-/// Random writes of 1 MiB by four threads a client over four stripes each, AIMD on every path.
+/// Random writes of 1 MiB over four stripes a client, AIMD on every path.
 const MANY: &str = r#"
 [servers]
 device = "hdd"
+threads = 64
 bulk = true
 placement = "even"
 [run]
@@ -74,17 +75,17 @@ settle = "1s"
 clients = 100
 files = { each = 1, size = "64 MiB", stripe_count = 4 }
 [[workload.stream]]
-threads = 4
+threads = THREADS
 steps = [{ do = "write", access = "random", size = "1 MiB" }]
 "#;
 
-fn many(clients: u32, servers: u32, secs: u32) -> Cost {
+fn many(clients: u32, servers: u32, threads: u32, secs: u32) -> Cost {
     let overrides = [
         format!("clients.count={clients}"),
         format!("servers.count={servers}"),
         format!("run.length={secs}s"),
     ];
-    cost(MANY, &overrides, "aimd")
+    cost(&MANY.replace("THREADS", &threads.to_string()), &overrides, "aimd")
 }
 
 /// IOR of the credits paper: 512 GiB by 1,024 clients, a file each, one server.
@@ -112,11 +113,11 @@ steps = [{ do = "write", size = "1 MiB" }]
 /// The worlds of the curve: clients, servers, counted seconds. Each runs in a process of its own,
 /// so that its memory is told from that of others.
 const CURVE: [(u32, u32, u32); 5] = [
-    (100, 4, 4_000),
-    (1_000, 10, 1_500),
-    (10_000, 100, 150),
-    (100_000, 1_000, 15),
-    (1_000_000, 10_000, 5),
+    (100, 1, 4_000),
+    (1_000, 10, 800),
+    (10_000, 100, 80),
+    (100_000, 1_000, 8),
+    (1_000_000, 10_000, 2),
 ];
 
 fn main() {
@@ -124,10 +125,10 @@ fn main() {
     if let Some(point) = CURVE.iter().find(|(clients, ..)| Some(*clients) == asked) {
         return curve(*point);
     }
-    let small = many(1_024, 32, 400);
-    tell("1,024 clients, 32 disks, aimd (target 400,000 requests/s)", &small);
-    let large = many(65_536, 1_024, 15);
-    tell("65,536 clients, 1,024 disks, aimd (target 100,000 requests/s)", &large);
+    let small = many(1_024, 32, 4, 400);
+    tell("1,024 clients of 4 threads, 32 disks, aimd (target 400,000 requests/s)", &small);
+    let large = many(65_536, 1_024, 4, 15);
+    tell("65,536 clients of 4 threads, 1,024 disks, aimd (target 100,000 requests/s)", &large);
     let credits = cost(CREDITS, &[], "fixed:8");
     tell("credits, 1,024 clients, 512 GiB (target 3 s)", &credits);
     for (clients, ..) in CURVE {
@@ -138,7 +139,7 @@ fn main() {
 }
 
 fn curve((clients, servers, secs): (u32, u32, u32)) {
-    let one = many(clients, servers, secs);
+    let one = many(clients, servers, 1, secs);
     println!(
         "result: sim/curve {clients} clients, {servers} servers | {:.0} requests/s, {:.2} M \
          events/s, {:.0} ns/request, {:.0} B/client, built in {:.2} s",

@@ -9,6 +9,8 @@ use afflux_core::units::Time;
 /// Something that will happen. The numbers are indices into the tables of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
+    /// A client starts, and the one that starts after it is put in.
+    Start(u32),
     /// A client looks whether its application has something to do.
     Application(u32),
     /// A path may send again, after a gap or at its turn.

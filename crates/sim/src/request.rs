@@ -25,13 +25,10 @@ pub(crate) struct Request {
     pub(crate) offset_bytes: u64,
     /// Length, once it is cut.
     pub(crate) length_bytes: u32,
-    /// Stripe of the file.
-    pub(crate) stripe: u32,
     pub(crate) built: Time,
     pub(crate) sent: Time,
-    /// When it arrived at the server.
-    pub(crate) arrived: Time,
-    /// How long it waited there for a thread.
+    /// How long it waited at the server for a thread; before that, when it arrived there, counted
+    /// from the beginning.
     pub(crate) queued: Span,
     /// How long devices worked on it.
     pub(crate) access: Span,
@@ -165,5 +162,17 @@ impl Fifo {
         let index = self.first;
         self.first = requests[index].next;
         Some(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million clients have at least as many of each.
+    #[test]
+    fn what_is_under_way_stays_small() {
+        assert!(size_of::<Request>() <= 80, "{}", size_of::<Request>());
+        assert!(size_of::<Operation>() <= 56, "{}", size_of::<Operation>());
     }
 }

@@ -61,6 +61,10 @@ pub(crate) struct World {
     pub(crate) retries: u32,
     /// Why the run cannot go on.
     pub(crate) failure: Option<PlacementError>,
+    /// Clients of each application that have started or are the next to.
+    started: Vec<u32>,
+    /// What decides when each client starts.
+    chance: Rng,
     /// Whether nothing new is begun any more.
     pub(crate) draining: bool,
     pub(crate) now: Time,
@@ -112,6 +116,8 @@ impl Simulation {
             retries: scenario.clients.retries,
             failure: None,
             seed,
+            started: vec![0; clients.casts.len()],
+            chance: Rng::new(seed).fork("stagger"),
             draining: false,
             now: Time::ZERO,
             end: Time::ZERO + scenario.run.settle + scenario.run.length,
@@ -157,13 +163,8 @@ impl Simulation {
 impl World {
     /// Puts in the events that nothing else leads to.
     fn start(&mut self) {
-        let mut rng = Rng::new(self.seed).fork("stagger");
-        let stagger = self.scenario.clients.stagger.as_nanos();
-        for client in 0..self.clients.each.len() as u32 {
-            let late = Span::from_nanos(rng.below(stagger + 1));
-            let at = Time::ZERO + self.cast_of(client).start + late;
-            self.clients.each[client as usize].wake = at;
-            self.events.push(at, Event::Application(client));
+        for application in 0..self.clients.casts.len() {
+            self.start_next(application);
         }
         if let Some(step) = self.scenario.run.series {
             self.events.push(Time::ZERO + step, Event::Step);
@@ -200,8 +201,25 @@ impl World {
         self.progress.iter().all(|one| one.ended.is_some())
     }
 
+    /// Puts in the event of the client of an application that is the next to start.
+    fn start_next(&mut self, application: usize) {
+        let cast = &self.clients.casts[application];
+        let started = &mut self.started[application];
+        if *started < cast.clients {
+            let stagger = self.scenario.clients.stagger;
+            let (at, client) = cast.start_of(*started, stagger, &mut self.chance);
+            *started += 1;
+            self.clients.each[client as usize].wake = at;
+            self.events.push(at, Event::Start(client));
+        }
+    }
+
     fn handle(&mut self, now: Time, event: Event, progress: &dyn Progress) {
         match event {
+            Event::Start(client) => {
+                self.start_next(self.clients.each[client as usize].application as usize);
+                self.application_wakes(now, client);
+            }
             Event::Application(client) => self.application_wakes(now, client),
             Event::Path(path) => self.path_wakes(now, path),
             Event::Arrive(request) => self.arrive(now, request),

@@ -28,6 +28,6 @@ mod generator;
 mod presets;
 mod schema;
 
-pub use generator::{AppOperation, Generator, Next};
+pub use generator::{AppOperation, Generator, Generators, Next};
 pub use presets::{PRESETS, Preset, preset};
 pub use schema::{Access, Burst, Files, Kind, Placing, Step, Stream, Workload, WorkloadError};

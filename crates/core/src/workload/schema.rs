@@ -7,6 +7,9 @@ use crate::units::{Span, parse_bytes};
 /// The version that this code writes and reads.
 const VERSION: u32 = 1;
 
+/// Steps of a stream at most: each thread of each client counts them in 16 bits.
+const MOST_STEPS: usize = u16::MAX as usize;
+
 /// What a set of clients asks of storage.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,6 +228,10 @@ impl Workload {
             if stream.steps.is_empty() {
                 let what = "`steps` is empty".to_owned();
                 return wrong(place, what, "write at least one, as in { do = \"read\" }");
+            }
+            if stream.steps.len() > MOST_STEPS {
+                let what = format!("{} steps", stream.steps.len());
+                return wrong(place, what, "at most 65535 are kept: repeat fewer");
             }
             if let Some([divisor, remainder]) = stream.clients
                 && (divisor == 0 || remainder >= divisor || remainder >= self.clients)

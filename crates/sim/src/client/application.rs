@@ -59,7 +59,7 @@ impl World {
                 }
                 return;
             }
-            match self.clients.generators[client as usize].next(now) {
+            match self.clients.next_operation(client, now) {
                 Next::Start(asked) => self.start_operation(now, client, &asked),
                 Next::At(time) => {
                     let one = &mut self.clients.each[client as usize];
@@ -135,7 +135,7 @@ impl World {
 
     fn begin_catalog(&mut self, now: Time, index: u32) -> bool {
         self.operations[index].left = 1;
-        self.queue(now, index, NONE, 0, Class::Metadata, None);
+        self.queue(now, index, NONE, Class::Metadata, None);
         true
     }
 
@@ -159,7 +159,7 @@ impl World {
             let stripe = (number % count) as u32;
             let server = self.cast_of(operation.client).server(file, stripe);
             let offset = operation.offset_bytes.max(number * unit);
-            self.queue(now, index, server, stripe, class, Some(offset));
+            self.queue(now, index, server, class, Some(offset));
         }
         self.cover(now, index, class);
         true
@@ -173,22 +173,14 @@ impl World {
         self.operations[index].left = u64::from(count);
         for stripe in 0..count {
             let server = self.cast_of(operation.client).server(file, stripe);
-            self.queue(now, index, server, stripe, Class::Metadata, None);
+            self.queue(now, index, server, Class::Metadata, None);
         }
         true
     }
 
     /// Puts a request at the end of its path's queue, and sends what may be sent. Data begin at
     /// `offset` of the file.
-    fn queue(
-        &mut self,
-        now: Time,
-        operation: u32,
-        server: u32,
-        stripe: u32,
-        class: Class,
-        offset: Option<u64>,
-    ) {
+    fn queue(&mut self, now: Time, operation: u32, server: u32, class: Class, offset: Option<u64>) {
         let Operation { client, file, .. } = self.operations[operation];
         let cast = self.cast_of(client);
         let local = client - cast.first_client;
@@ -200,7 +192,6 @@ impl World {
             file: cast.file(local, file),
             path,
             server,
-            stripe,
             class,
             offset_bytes: offset.unwrap_or(0),
             cut: offset.is_none(),
@@ -244,7 +235,7 @@ impl World {
         progress.last_end = now;
         progress.bytes += operation.length_bytes;
         if !operation.released {
-            self.clients.generators[client as usize].complete(now, operation.thread);
+            self.clients.complete(client, now, operation.thread);
         }
         self.operations.remove(index);
         // What the client begins now may keep the lock.

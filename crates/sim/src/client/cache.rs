@@ -85,7 +85,8 @@ impl World {
             cache.covered_bytes = after;
             operation.released = true;
             released = true;
-            self.clients.generators[client as usize].complete(now, operation.thread);
+            let thread = operation.thread;
+            self.clients.complete(client, now, thread);
         }
     }
 

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::layout::Layout;
-use afflux_core::units::Span;
+use afflux_core::rng::Rng;
+use afflux_core::units::{Span, Time};
 use afflux_core::workload::{Access, Kind, Placing, Step, Workload};
 
 use crate::request::NONE;
 use crate::scenario::{Application, Scenario};
-use crate::server::FileShape;
+use crate::server::{FileShape, golden_stride};
 
-/// Most clients whose measurements are kept apart unless the scenario says otherwise: each takes
-/// some kilobytes.
-const KEPT_APART: u32 = 16_384;
+/// Most clients whose measurements are kept apart unless the scenario says otherwise, and the
+/// entries that more are merged into: the distributions of each may take 300 KiB in a long run.
+const KEPT_APART: u32 = 4_096;
+const MERGED: u32 = 256;
 
 /// One application: which clients it has, where their paths stand, how their files lie.
 #[derive(Clone, Debug)]
@@ -29,6 +31,9 @@ pub(crate) struct Cast {
     /// The first of its entries in the measurement, and how many clients share one.
     pub(crate) first_group: u32,
     pub(crate) merge: u32,
+    /// In which order its clients start.
+    stride: u64,
+    shift: u64,
     /// Servers over which its files go round, and the first of them.
     first_server: u32,
     servers: u32,
@@ -50,15 +55,18 @@ pub(crate) struct Casting {
 }
 
 impl Casting {
-    pub(crate) fn of(scenario: &Scenario) -> Self {
+    pub(crate) fn of(scenario: &Scenario, seed: u64) -> Self {
+        let mut rng = Rng::new(seed).fork("order");
         let mut casting = Self { casts: Vec::new(), clients: 0, paths: 0, groups: 0 };
-        let merge = scenario.run.merge;
-        let merge = merge.unwrap_or(scenario.client_count().div_ceil(KEPT_APART)).max(1);
+        let clients = scenario.client_count();
+        let usual = if clients > KEPT_APART { clients.div_ceil(MERGED) } else { 1 };
+        let merge = scenario.run.merge.unwrap_or(usual);
         for application in &scenario.applications {
             let mut cast = Cast::new(application, scenario);
             cast.first_client = casting.clients;
             cast.first_path = casting.paths as u32;
             (cast.first_group, cast.merge) = (casting.groups, merge);
+            cast.shift = rng.below(u64::from(cast.clients));
             casting.clients += cast.clients;
             casting.paths += cast.clients as usize * cast.paths_per_client as usize;
             casting.groups += cast.clients.div_ceil(merge);
@@ -99,6 +107,8 @@ impl Cast {
             paths_per_client: width * classes.len() as u32 + catalog,
             first_group: 0,
             merge: 1,
+            stride: golden_stride(u64::from(workload.clients)),
+            shift: 0,
             first_server: application.first_server,
             servers,
             stripes,
@@ -126,6 +136,11 @@ impl Cast {
     /// The server of a stripe of a file that is numbered within the application.
     pub(crate) fn server(&self, file: u32, stripe: u32) -> u32 {
         self.first_server + (file % self.servers + stripe) % self.servers
+    }
+
+    /// The stripe of a file that a server keeps.
+    pub(crate) const fn stripe(&self, file: u32, server: u32) -> u32 {
+        (server - self.first_server + self.servers - file % self.servers) % self.servers
     }
 
     /// The place of a path among those of its client; `server` is none for the catalog.
@@ -160,6 +175,15 @@ impl Cast {
     pub(crate) fn reads_ahead(&self, stream: u32) -> bool {
         let ahead = |step: &Step| step.kind == Kind::Read && step.access == Access::Sequential;
         self.workload.streams[stream as usize].steps.iter().all(ahead)
+    }
+
+    /// When the `number`-th client to start does so, and which it is. Starts are spread over
+    /// `stagger`, each within a part of its own, in an order that `chance` decides.
+    pub(crate) fn start_of(&self, number: u32, stagger: Span, chance: &mut Rng) -> (Time, u32) {
+        let part = stagger.as_nanos() / u64::from(self.clients);
+        let late = part * u64::from(number) + chance.below(part + 1);
+        let at = (u64::from(number) * self.stride + self.shift) % u64::from(self.clients);
+        (Time::ZERO + self.start + Span::from_nanos(late), self.first_client + at as u32)
     }
 
     /// What places depend on.
@@ -210,11 +234,12 @@ mod tests {
             let scenario = Scenario::default()
                 .with(&[format!("workload={workload}"), format!("servers.count={servers}")])
                 .unwrap();
-            let cast = &Casting::of(&scenario).casts[0];
+            let cast = &Casting::of(&scenario, 1).casts[0];
             for local in 0..cast.clients {
                 for file in (0..cast.workload.files.each).map(|file| cast.file(local, file)) {
                     for stripe in 0..cast.stripes {
                         let server = cast.server(file, stripe);
+                        assert_eq!(cast.stripe(file, server), stripe);
                         for class in &cast.classes {
                             let slot = cast.slot(local, server, *class);
                             assert_eq!(cast.end_of(local, slot), (server, *class));

@@ -22,7 +22,7 @@ use afflux_core::measure::{ClientMeasurement, HitCounters, Recorder};
 use afflux_core::path::{Controller, Held, HoldTotals, PathState};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
-use afflux_core::workload::Generator;
+use afflux_core::workload::{Generators, Next};
 
 use crate::request::Fifo;
 use crate::scenario::Scenario;
@@ -34,13 +34,32 @@ pub(crate) struct Lane {
     pub(crate) queue: Fifo,
     /// What holds the first of them.
     pub(crate) held: Held,
-    /// When an event will look at it again.
-    pub(crate) wake: Time,
     /// Its server; none for the catalog.
     pub(crate) server: u32,
     pub(crate) class: Class,
     /// Whether any reply came.
     pub(crate) answered: bool,
+}
+
+/// When an event will look at a path again. Most worlds know neither gaps nor turns, and keep
+/// nothing here.
+#[derive(Debug, Default)]
+pub(crate) struct Wakes {
+    times: Vec<Time>,
+}
+
+impl Wakes {
+    /// The time for which an event is there.
+    pub(crate) fn of(&self, path: u32) -> Time {
+        self.times.get(path as usize).copied().unwrap_or(Time::NEVER)
+    }
+
+    pub(crate) fn set(&mut self, path: u32, time: Time) {
+        if self.times.len() <= path as usize {
+            self.times.resize(path as usize + 1, Time::NEVER);
+        }
+        self.times[path as usize] = time;
+    }
 }
 
 /// A client besides its paths and its application.
@@ -97,7 +116,9 @@ pub(crate) struct Clients {
     pub(crate) states: Vec<PathState>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) each: Vec<Client>,
-    pub(crate) generators: Vec<Generator>,
+    pub(crate) wakes: Wakes,
+    /// For each application.
+    generators: Vec<Generators>,
     pub(crate) counts: Vec<Counts>,
     pub(crate) timers: Timers,
 }
@@ -105,7 +126,7 @@ pub(crate) struct Clients {
 impl Clients {
     /// All clients of `scenario` before their first operation.
     pub(crate) fn new(scenario: &Scenario, setting: &Setting, seed: u64) -> Self {
-        let casting = Casting::of(scenario);
+        let casting = Casting::of(scenario, seed);
         let controllers = Class::ALL.map(|class| Arc::clone(setting.controller(class)));
         let least = |left: Option<u32>, right: Option<u32>| match (left, right) {
             (Some(left), Some(right)) => Some(left.min(right)),
@@ -118,7 +139,8 @@ impl Clients {
             states: Vec::with_capacity(casting.paths),
             lanes: Vec::with_capacity(casting.paths),
             each: Vec::with_capacity(casting.clients as usize),
-            generators: Vec::with_capacity(casting.clients as usize),
+            generators: Vec::with_capacity(casting.casts.len()),
+            wakes: Wakes::default(),
             counts: Vec::with_capacity(casting.groups as usize),
             timers: Timers::new(scenario.clients.timeout),
             controllers,
@@ -141,7 +163,6 @@ impl Clients {
                     self.lanes.push(Lane {
                         queue: Fifo::EMPTY,
                         held: Held::default(),
-                        wake: Time::NEVER,
                         server,
                         class,
                         answered: false,
@@ -156,9 +177,24 @@ impl Clients {
                     application: number as u16,
                     ended: false,
                 });
-                self.generators.push(Generator::new(&cast.workload, local, seed));
             }
+            let workload = Arc::clone(&cast.workload);
+            self.generators.push(Generators::new(workload, 0..cast.clients, seed));
         }
+    }
+
+    /// What the application of `client` does next.
+    pub(crate) fn next_operation(&mut self, client: u32, now: Time) -> Next {
+        let application = self.each[client as usize].application as usize;
+        let local = client - self.casts[application].first_client;
+        self.generators[application].next(local, now)
+    }
+
+    /// An operation of `thread` of `client` is over, as far as its application is concerned.
+    pub(crate) fn complete(&mut self, client: u32, now: Time, thread: u32) {
+        let application = self.each[client as usize].application as usize;
+        let local = client - self.casts[application].first_client;
+        self.generators[application].complete(local, now, thread);
     }
 
     /// What is counted for `client`.
@@ -180,5 +216,17 @@ impl Clients {
         let cast = self.casts.iter().rev().find(|cast| cast.first_path <= path);
         let cast = cast.expect("the first application has the first paths");
         cast.first_client + (path - cast.first_path) / cast.paths_per_client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million clients of four paths each have to fit into a gigabyte.
+    #[test]
+    fn what_every_client_has_stays_small() {
+        assert!(size_of::<Lane>() <= 24, "{}", size_of::<Lane>());
+        assert!(size_of::<Client>() <= 32, "{}", size_of::<Client>());
     }
 }

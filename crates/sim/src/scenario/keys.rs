@@ -116,6 +116,9 @@ keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "threads", "a whole number from 1, or workload", "workload",
         "threads of each stream",
         threads = |value| read::count_or(value, "workload", 1, MANY);
+    "join", "true or false", "false",
+        "units of an operation that follow each other in an object go in one request (Lustre)",
+        join = read::flag;
     "in_flight", "a whole number from 1, or unlimited", "unlimited",
         "requests in flight on a path, whatever its policy says",
         in_flight = |value| read::count_or(value, "unlimited", 1, MANY);
@@ -178,7 +181,7 @@ keys! { RUN, RunPlan, "Keys of `[run]`.",
         "step of the time series",
         series = |value| read::span_or(value, "none");
     "merge", "a whole number from 1, or auto", "auto",
-        "clients whose measurements become one; auto keeps at most 16384 apart",
+        "clients whose measurements become one; auto keeps up to 4096 apart, and makes 256 of more",
         merge = |value| read::count_or(value, "auto", 1, MANY);
 }
 

@@ -132,6 +132,9 @@ pub struct Clients {
     pub count: Option<u32>,
     /// Threads of each of its streams, whatever the workload says.
     pub threads: Option<u32>,
+    /// Whether units that follow each other in an object go in one request, as in Lustre and
+    /// OrangeFS, or each in its own, as in the lab.
+    pub join: bool,
     /// Requests that a path may have in flight, whatever its policy says.
     pub in_flight: Option<u32>,
     /// Requests that a client may have in flight over all its paths.
@@ -360,6 +363,7 @@ impl Default for Clients {
         Self {
             count: None,
             threads: None,
+            join: false,
             in_flight: None,
             fan_in: None,
             dirty: 0,

@@ -8,7 +8,7 @@ mod devices;
 mod places;
 
 pub(crate) use devices::Devices;
-pub(crate) use places::{FileShape, Object, Places};
+pub(crate) use places::{FileShape, Object, Places, golden_stride};
 
 use afflux_core::class::Class;
 use afflux_core::device::placement::Piece;
@@ -101,7 +101,7 @@ impl World {
             self.forget(index);
             return;
         }
-        self.requests[index].arrived = now;
+        self.requests[index].queued = now.since(Time::ZERO);
         let one = &mut self.servers.each[server as usize];
         one.queue.push(&mut self.requests, index);
         one.waiting += 1;
@@ -123,7 +123,7 @@ impl World {
             one.busy += 1;
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
-            request.queued = now.since(request.arrived);
+            request.queued = now.since(Time::ZERO).saturating_sub(request.queued);
             let work = self.servers.own_work();
             if request.class != Class::Write || !self.servers.options.bulk {
                 self.events.push(now + work, Event::Ready(index));
@@ -162,7 +162,8 @@ impl World {
             return self.forget(index);
         }
         let application = u32::from(self.clients.each[request.client as usize].application);
-        let object = Object { application, file: request.file, stripe: request.stripe };
+        let stripe = self.cast_of(request.client).stripe(request.file, request.server);
+        let object = Object { application, file: request.file, stripe };
         if request.class == Class::Metadata {
             self.servers.places.remove(request.server, object);
             return self.answer(now, index);

@@ -165,8 +165,13 @@ impl EvenPlaces {
             // Whole blocks of 4 KiB, as disks have them, where there is room for them.
             let roomy = ((shape.object_bytes() as f64 * spare) as u64) & !0xfff;
             let slot_bytes = roomy.max(shape.object_bytes());
-            let part =
-                EvenPart { shape: *shape, first_byte, slot_bytes, slots, stride: stride(slots) };
+            let part = EvenPart {
+                shape: *shape,
+                first_byte,
+                slot_bytes,
+                slots,
+                stride: golden_stride(slots),
+            };
             first_byte += slots * slot_bytes;
             part
         };
@@ -208,7 +213,7 @@ impl Object {
 }
 
 /// The number next to `count` by the golden ratio that shares no factor with it.
-fn stride(count: u64) -> u64 {
+pub(crate) fn golden_stride(count: u64) -> u64 {
     let golden = ((count as f64 * 0.618_033_988_749_894_8) as u64).max(1);
     let shares = |mut a: u64, mut b: u64| {
         while b > 0 {

@@ -43,8 +43,8 @@ fn a_fast_device_leaves_the_rate_of_the_link() {
 #[test]
 fn process_time_at_window_one_is_transfer_plus_service() {
     let outcome = run(ONE_STREAM, &["servers.device=mem", "servers.overhead=1ms"], "fixed:1", 1);
-    // 256 B over two links in 4.1 us and 50 us on the way, 1 ms of the thread, 1 MiB + 256 B back in
-    // 8.391 ms and 50 us: one request at a time.
+    // 256 B over two links in 4.1 us and 50 us on the way, 1 ms of the thread, 1 MiB + 256 B back
+    // in 8.391 ms and 50 us: one request at a time.
     let expected_us = 4.1 + 50.0 + 1_000.0 + 50.0 + 8_390.7;
     let times = &outcome.measurement.clients[0].process_time[Class::Read.index()];
     let mean = times.mean().as_nanos() as f64 / 1e3;
