@@ -15,7 +15,7 @@ use afflux_sim::Scenario;
 use afflux_sim::published::{difference, simulated};
 
 /// Seeds over which a figure is the mean.
-const SEEDS: [u64; 2] = [1, 2];
+const SEEDS: [u64; 3] = [1, 2, 3];
 /// Points that are printed.
 const SHOWN: usize = 25;
 

@@ -442,23 +442,29 @@ impl Scenario {
         self.with(&[format!("model={name}")])
     }
 
-    /// Whether each model gives each free parameter one of the values that were tried.
+    /// Whether each model gives each free parameter one of the values that were tried, and all set
+    /// the same keys, so that one can take the place of another.
     fn check_models(&self) -> Result<(), ScenarioError> {
+        fn keys(model: &Model) -> impl Iterator<Item = &str> {
+            model.set.iter().filter_map(|set| Some(set.split_once('=')?.0))
+        }
         for model in &self.models {
-            let fits = model.set.len() == self.free.len()
-                && self.free.iter().all(|free| {
-                    let given = |set: &String| {
-                        let (key, value) = set.split_once('=')?;
-                        (key == free.key).then_some(free.values.iter().any(|one| one == value))
-                    };
-                    model.set.iter().find_map(given).unwrap_or(false)
-                });
-            if !fits {
+            let tried = self.free.iter().all(|free| {
+                let is_tried = |set: &String| {
+                    let (key, value) = set.split_once('=').unwrap_or_default();
+                    key == free.key && free.values.iter().any(|one| one == value)
+                };
+                model.set.iter().any(is_tried)
+            });
+            if !tried || !keys(model).eq(keys(&self.models[0])) {
                 return Err(ScenarioError::Impossible {
                     scenario: self.name.clone(),
                     place: format!("model `{}`", model.name),
-                    what: "its `set` is not one tried value for each free parameter".to_owned(),
-                    remedy: "write key=value for each [[free]], with one of its values".to_owned(),
+                    what: "its `set` lacks a tried value, or other keys than the first model's"
+                        .to_owned(),
+                    remedy: "write key=value for each [[free]], with one of its values, and the \
+                             same keys in the same order in each model"
+                        .to_owned(),
                 });
             }
         }
