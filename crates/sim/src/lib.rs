@@ -29,6 +29,7 @@
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
+//! | `replay` | the calls of a recorded decision log, made by these clients |
 //! | [`series`], [`outcome`] | what a run showed |
 //! | [`published`] | published figures beside what a scenario gives |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
@@ -48,11 +49,13 @@ mod invariants;
 mod locks;
 mod metadata;
 mod network;
+mod replay;
 mod request;
 mod server;
 mod world;
 
 pub use outcome::Outcome;
+pub use replay::{ReplayError, replay};
 pub use scenario::{Scenario, ScenarioError};
 pub use target::SimTarget;
 pub use world::{SimError, Simulation};

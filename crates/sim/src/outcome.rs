@@ -21,6 +21,9 @@ pub struct Outcome {
     pub totals: Totals,
     /// The course of the run; without steps unless the scenario asked for it.
     pub series: Series,
+    /// The decisions of one client, when they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<String>,
     /// When the run ended, in seconds of the world.
     pub ended_secs: f64,
 }

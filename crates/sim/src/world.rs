@@ -3,13 +3,13 @@
 use afflux_core::class::Class;
 use afflux_core::device::placement::PlacementError;
 use afflux_core::measure::{Measurement, TraceRequest};
-use afflux_core::path::HoldTotals;
+use afflux_core::path::{DecisionLog, HoldTotals};
 use afflux_core::rng::Rng;
 use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
-use crate::client::{Caches, Clients, Sizes};
+use crate::client::{Caches, Clients, Counts, Sizes};
 use crate::events::{Event, EventQueue};
 use crate::invariants::{Ledger, WATCHED};
 use crate::locks::Locks;
@@ -30,6 +30,19 @@ pub enum SimError {
     /// The files do not fit on the servers.
     #[error("the files do not fit on the servers: {0}")]
     Full(#[from] PlacementError),
+    /// There would be more of something than fits into a machine.
+    #[error(
+        "{count} {what} are needed and at most {most} fit: lower `clients`, `files.stripe_count` \
+         or `servers.count`"
+    )]
+    TooLarge {
+        /// Of what.
+        what: &'static str,
+        /// How many are needed.
+        count: u64,
+        /// How many there may be.
+        most: u64,
+    },
 }
 
 /// How often a run looks whether somebody wants it to end, in events.
@@ -87,9 +100,10 @@ impl Simulation {
     /// the workload, how platters stand, where objects lie, when clients start.
     ///
     /// # Errors
-    /// [`SimError::Full`] when the files need more room than the devices have.
+    /// [`SimError::Full`] when the files need more room than the devices have,
+    /// [`SimError::TooLarge`] when there are more paths than fit into a machine.
     pub fn new(scenario: &Scenario, setting: &Setting, seed: u64) -> Result<Self, SimError> {
-        let clients = Clients::new(scenario, setting, seed);
+        let clients = Clients::new(scenario, setting, seed)?;
         let shapes: Vec<_> = clients.casts.iter().map(|cast| cast.file_shape()).collect();
         let places = Places::new(&scenario.servers, &shapes, seed)?;
         let progress = clients.casts.iter().map(|cast| ApplicationProgress {
@@ -146,12 +160,28 @@ impl Simulation {
         self
     }
 
+    /// Also writes down the decisions of one client.
+    #[must_use]
+    pub fn deciding(mut self, client: u32) -> Self {
+        self.world.clients.decisions = Some((client, DecisionLog::default()));
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Errors
     /// [`SimError::Cancelled`], or [`SimError::Full`] when files grew beyond the devices.
-    pub fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
-        self.world.go(progress)?;
+    pub fn run(self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+        self.run_telling(progress, &mut |_| ())
+    }
+
+    /// As [`Simulation::run`]; `told` hears now and then which part of the run is done, 0 to 1.
+    pub fn run_telling(
+        mut self,
+        progress: &dyn Progress,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<Outcome, SimError> {
+        self.world.go(progress, told)?;
         let outcome = self.world.outcome();
         if WATCHED {
             self.world.audit();
@@ -172,14 +202,21 @@ impl World {
         self.schedule_faults();
     }
 
-    pub(crate) fn go(&mut self, progress: &dyn Progress) -> Result<(), SimError> {
+    pub(crate) fn go(
+        &mut self,
+        progress: &dyn Progress,
+        told: &mut dyn FnMut(f64),
+    ) -> Result<(), SimError> {
         while let Some((now, event)) = self.events.pop_until(self.end) {
             debug_assert!(now >= self.now, "time goes forward");
             self.now = now;
             self.totals.events += 1;
             self.handle(now, event, progress);
-            if self.totals.events.is_multiple_of(LOOK) && progress.is_cancelled() {
-                return Err(SimError::Cancelled);
+            if self.totals.events.is_multiple_of(LOOK) {
+                told(self.part_done());
+                if progress.is_cancelled() {
+                    return Err(SimError::Cancelled);
+                }
             }
             if let Some(failure) = self.failure.take() {
                 return Err(failure.into());
@@ -191,6 +228,16 @@ impl World {
         }
         self.now = self.end;
         Ok(())
+    }
+
+    /// Which part of the run is done: by time, or by bytes where those come to their end first.
+    fn part_done(&self) -> f64 {
+        let by_time = secs(self.now) / secs(self.end).max(1e-9);
+        let parts = self.clients.casts.iter().zip(&self.progress).map(|(cast, progress)| {
+            let all = cast.bytes.map(|bytes| bytes as f64 * f64::from(cast.clients));
+            all.map_or(0.0, |all| progress.bytes as f64 / all)
+        });
+        parts.reduce(f64::min).unwrap_or(0.0).max(by_time).min(1.0)
     }
 
     /// Whether every application has come to its end, or everything was drained.
@@ -286,17 +333,24 @@ impl World {
         });
         let settle = self.scenario.run.settle;
         let counted = now.since(Time::ZERO + settle).as_nanos() as f64 / 1e9;
+        // What came in the last part of a second belongs to no second, unless there is no other.
+        let finish = |counts: &mut Counts| {
+            let mut client = counts.finish(now);
+            client.seconds.truncate((counted as usize).max(1));
+            client
+        };
         let whole = (self.scenario.run.length.as_nanos() / 1_000_000_000) as f64;
         Outcome {
             seed: self.seed,
             applications: applications.collect(),
             merged: self.clients.casts.iter().map(|cast| cast.merge).max().unwrap_or(1),
             totals: self.totals,
+            decisions: self.clients.decisions.take().map(|(_, log)| log.as_str().to_owned()),
             series: std::mem::take(&mut self.course.series),
             ended_secs: secs(now),
             measurement: Measurement {
                 counted_secs: whole.min(counted),
-                clients: self.clients.counts.iter_mut().map(|counts| counts.finish(now)).collect(),
+                clients: self.clients.counts.iter_mut().map(finish).collect(),
             },
         }
     }

@@ -5,11 +5,13 @@
 //! same: ask [`Controller::admit`] before a send, and hand each reply to [`Controller::reply`].
 
 mod controller;
+mod decisions;
 mod holds;
 mod key;
 mod state;
 
 pub use controller::{Controller, Options, Reply, Ruling, StampPoint};
+pub use decisions::{Call, DecisionError, DecisionLog, LoggedPath, Said};
 pub use holds::{Held, HoldLedger, HoldTotals};
 pub use key::PathKey;
 pub use state::PathState;

@@ -11,11 +11,16 @@ use afflux_core::workload::{Access, Kind, Placing, Step, Workload};
 use crate::request::NONE;
 use crate::scenario::{Application, Scenario};
 use crate::server::{FileShape, golden_stride};
+use crate::world::SimError;
 
 /// Most clients whose measurements are kept apart unless the scenario says otherwise, and the
 /// entries that more are merged into: the distributions of each may take 300 KiB in a long run.
 const KEPT_APART: u32 = 4_096;
 const MERGED: u32 = 256;
+
+/// Paths, of 152 bytes each, and flows, of some 200.
+const MOST_PATHS: u64 = 100_000_000;
+const MOST_FLOWS: u64 = 10_000_000;
 
 /// One application: which clients it has, where their paths stand, how their files lie.
 #[derive(Clone, Debug)]
@@ -50,7 +55,7 @@ pub(crate) struct Cast {
 pub(crate) struct Casting {
     pub(crate) casts: Vec<Cast>,
     pub(crate) clients: u32,
-    pub(crate) paths: usize,
+    pub(crate) paths: u64,
     pub(crate) groups: u32,
 }
 
@@ -68,11 +73,25 @@ impl Casting {
             (cast.first_group, cast.merge) = (casting.groups, merge);
             cast.shift = rng.below(u64::from(cast.clients));
             casting.clients += cast.clients;
-            casting.paths += cast.clients as usize * cast.paths_per_client as usize;
+            casting.paths += u64::from(cast.clients) * u64::from(cast.paths_per_client);
             casting.groups += cast.clients.div_ceil(merge);
             casting.casts.push(cast);
         }
         casting
+    }
+
+    /// Whether all of it fits into a machine.
+    pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), SimError> {
+        let pairs = u64::from(self.clients) * u64::from(scenario.servers.count);
+        let in_segments = scenario.network.buffer.is_some() || scenario.network.segment.is_some();
+        let flows = if in_segments { pairs * 2 } else { 0 };
+        for (what, count, most) in [("paths", self.paths, MOST_PATHS), ("flows", flows, MOST_FLOWS)]
+        {
+            if count > most {
+                return Err(SimError::TooLarge { what, count, most });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod application;
 mod cache;
+mod calls;
 mod cast;
 mod paths;
 mod timer;
@@ -19,13 +20,14 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::measure::{ClientMeasurement, HitCounters, Recorder};
-use afflux_core::path::{Controller, Held, HoldTotals, PathState};
+use afflux_core::path::{Controller, DecisionLog, Held, HoldTotals, PathState};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_core::workload::{Generators, Next};
 
 use crate::request::Fifo;
 use crate::scenario::Scenario;
+use crate::world::SimError;
 
 /// What a path has besides its state.
 #[derive(Clone, Copy, Debug)]
@@ -121,12 +123,15 @@ pub(crate) struct Clients {
     generators: Vec<Generators>,
     pub(crate) counts: Vec<Counts>,
     pub(crate) timers: Timers,
+    /// The decisions of one client, if they are written down.
+    pub(crate) decisions: Option<(u32, DecisionLog)>,
 }
 
 impl Clients {
     /// All clients of `scenario` before their first operation.
-    pub(crate) fn new(scenario: &Scenario, setting: &Setting, seed: u64) -> Self {
+    pub(crate) fn new(scenario: &Scenario, setting: &Setting, seed: u64) -> Result<Self, SimError> {
         let casting = Casting::of(scenario, seed);
+        casting.check(scenario)?;
         let controllers = Class::ALL.map(|class| Arc::clone(setting.controller(class)));
         let least = |left: Option<u32>, right: Option<u32>| match (left, right) {
             (Some(left), Some(right)) => Some(left.min(right)),
@@ -136,13 +141,14 @@ impl Clients {
             cap: least(setting.cap, scenario.clients.in_flight),
             fan_in: least(setting.fan_in, scenario.clients.fan_in),
             turn_slot: setting.turn_slot,
-            states: Vec::with_capacity(casting.paths),
-            lanes: Vec::with_capacity(casting.paths),
+            states: Vec::with_capacity(casting.paths as usize),
+            lanes: Vec::with_capacity(casting.paths as usize),
             each: Vec::with_capacity(casting.clients as usize),
             generators: Vec::with_capacity(casting.casts.len()),
             wakes: Wakes::default(),
             counts: Vec::with_capacity(casting.groups as usize),
             timers: Timers::new(scenario.clients.timeout),
+            decisions: None,
             controllers,
             casts: casting.casts,
         };
@@ -150,7 +156,7 @@ impl Clients {
         let start = Time::ZERO + scenario.run.settle;
         let fresh = |_| Counts::new(start, scenario.run.length);
         clients.counts.extend((0..casting.groups).map(fresh));
-        clients
+        Ok(clients)
     }
 
     /// Adds the clients of every application, with their paths.

@@ -21,10 +21,9 @@ impl World {
             }
             let size_bytes = self.next_size(lane.queue.first);
             let limits = self.limits(client, path);
-            let controller = &self.clients.controllers[lane.class.index()];
-            let state = &mut self.clients.states[path as usize];
-            match controller.admit(state, now, size_bytes, &limits) {
+            match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
+                    let state = &self.clients.states[path as usize];
                     debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
@@ -193,10 +192,9 @@ impl World {
     /// Hands a reply to its controller and to those who count.
     fn take_reply(&mut self, now: Time, request: &Request) {
         let Request { built, sent, length_bytes: size_bytes, class, .. } = *request;
-        let controller = &self.clients.controllers[class.index()];
-        let state = &mut self.clients.states[request.path as usize];
-        let ruling = controller.reply(state, &Reply { built, sent, arrived: now, size_bytes });
-        let state = *state;
+        let reply = Reply { built, sent, arrived: now, size_bytes };
+        let ruling = self.clients.hear(request.client, request.path, &reply);
+        let state = self.clients.states[request.path as usize];
         let lane = &mut self.clients.lanes[request.path as usize];
         lane.answered = true;
         let server = if lane.server == NONE { 0 } else { lane.server };

@@ -57,8 +57,7 @@ impl World {
         let request = self.requests[index];
         let (client, path) = (request.client, request.path);
         self.clients.each[client as usize].in_flight -= 1;
-        let controller = &self.clients.controllers[request.class.index()];
-        controller.fault(&mut self.clients.states[path as usize], now);
+        self.clients.fault(now, client, path);
         self.requests[index].awaited = false;
         if !request.under_way {
             self.requests.remove(index);

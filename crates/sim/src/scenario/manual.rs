@@ -46,6 +46,12 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_document_has_the_tables_as_they_are() {
+        let document = include_str!("../../../../docs/scenarios.md");
+        assert!(document.contains(&manual()), "put this into docs/scenarios.md:\n{}", manual());
+    }
+
     /// A key set to the default that the table tells changes nothing.
     fn defaults<T: PartialEq + std::fmt::Debug + Clone>(keys: &[Key<T>], default: &T) {
         for key in keys.iter().filter(|key| !key.default.is_empty()) {

@@ -97,9 +97,9 @@ impl Places {
         shapes: &[FileShape],
         seed: u64,
     ) -> Result<Self, PlacementError> {
-        let device_bytes = options.device.capacity_bytes();
-        let span_bytes = options.span.map_or(device_bytes, |span| span.min(device_bytes));
-        let capacity_bytes = span_bytes.saturating_mul(u64::from(options.spindles));
+        let whole = options.device.capacity_bytes();
+        let each = options.region.map_or(whole, |region| region.min(whole));
+        let capacity_bytes = each.saturating_mul(u64::from(options.spindles));
         let needed = shapes.iter().fold(0_u64, |sum, shape| {
             sum.saturating_add(shape.objects().saturating_mul(shape.object_bytes()))
         });

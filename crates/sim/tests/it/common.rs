@@ -11,9 +11,12 @@ pub(crate) fn scenario<S: AsRef<str>>(text: &str, overrides: &[S]) -> Scenario {
 }
 
 pub(crate) fn run<S: AsRef<str>>(text: &str, overrides: &[S], control: &str, seed: u64) -> Outcome {
-    let setting = Setting::parse(control, &|name| Err(name.to_owned())).unwrap();
     let scenario = scenario(text, overrides);
-    Simulation::new(&scenario, &setting, seed).unwrap().run(&Unwatched).unwrap()
+    Simulation::new(&scenario, &setting(control), seed).unwrap().run(&Unwatched).unwrap()
+}
+
+pub(crate) fn setting(text: &str) -> Setting {
+    Setting::parse(text, &|name| Err(name.to_owned())).unwrap()
 }
 
 /// MB/s of all clients together.

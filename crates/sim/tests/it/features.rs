@@ -1,6 +1,9 @@
 //! Locks, caches, faults and ends, each against what must come of it.
 
-use crate::common::{run, speed};
+use afflux_core::setting::Setting;
+use afflux_sim::Simulation;
+
+use crate::common::{self, run, speed};
 use afflux_core::summary::Summary;
 
 const SHARED: &str = r#"
@@ -211,6 +214,19 @@ fn merged_clients_add_up() {
     assert_eq!(speed(&apart), speed(&merged));
     let [apart, merged] = [&apart, &merged].map(|one| Summary::of(&one.measurement));
     assert_eq!((apart.p99_ms, apart.held_secs), (merged.p99_ms, merged.held_secs));
+}
+
+#[test]
+fn what_does_not_fit_into_a_machine_is_refused() {
+    for (overrides, says) in [
+        (["clients.count=1000000", "servers.count=10000"], "files.stripe_count"),
+        (["network.buffer=64KiB", "servers.count=1000000"], "flows are needed"),
+        (["application.bytes=1MiB", "servers.region=1MiB"], "do not fit on the servers"),
+    ] {
+        let scenario = common::scenario("workload = \"seq-write\"", &overrides);
+        let error = Simulation::new(&scenario, &Setting::none(), 1).err().unwrap().to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 /// The digest of a small run with much in it: a change of anything shows here. When a change is

@@ -1,6 +1,9 @@
 //! What the world does against what can be worked out by hand.
 
-use crate::common::{run, speed};
+use afflux_core::target::Unwatched;
+use afflux_sim::Simulation;
+
+use crate::common::{self, run, speed};
 use afflux_core::class::Class;
 
 const ONE_STREAM: &str = r#"
@@ -99,5 +102,18 @@ fn every_preset_runs() {
             run(&format!("workload = \"{}\"", preset.name), &["run.length=5s"], "none", 1);
         assert!(speed(&outcome) > 1.0, "{}: {}", preset.name, speed(&outcome));
         assert_eq!(outcome.totals.failed, 0);
+    }
+}
+
+#[test]
+fn decisions_replay_to_the_same_bytes() {
+    for control in ["none", "aimd", "gradient", "fixed:3,gap=2ms+fan-in=5", "fixed:4+turn=20ms"] {
+        let overrides = ["clients.timeout=120ms", "run.length=3s", "run.settle=0s"];
+        let scenario = common::scenario("workload = \"fileserver\"", &overrides);
+        let setting = common::setting(control);
+        let world = Simulation::new(&scenario, &setting, 4).unwrap().deciding(2);
+        let log = world.run(&Unwatched).unwrap().decisions.unwrap();
+        assert!(log.contains(" ask ") && log.contains(" reply ") && log.contains(" fault "));
+        assert_eq!(afflux_sim::replay(&setting, &log).unwrap(), log, "{control}");
     }
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use afflux_core::class::Class;
 use afflux_core::limits::{FanIn, Limits, Turn};
 use afflux_core::measure::Recorder;
-use afflux_core::path::{HoldTotals, Reply};
+use afflux_core::path::{DecisionLog, HoldTotals, Reply};
 use afflux_core::rules::Hits;
 use afflux_core::setting::Setting;
 use afflux_core::units::Time;
@@ -82,6 +82,8 @@ pub struct Client {
     /// Buffers of finished reads, for the next ones.
     buffers: Vec<Vec<u8>>,
     finished: Vec<Finished>,
+    /// What its controllers decided, when that is written down.
+    decisions: Option<DecisionLog>,
 }
 
 struct InFlight {
@@ -121,7 +123,20 @@ impl Client {
             next_tag: 1,
             buffers: Vec::new(),
             finished: Vec::new(),
+            decisions: None,
         }
+    }
+
+    /// The same client, which writes down what its controllers decide.
+    #[must_use]
+    pub fn deciding(mut self) -> Self {
+        self.decisions = Some(DecisionLog::default());
+        self
+    }
+
+    /// What was written down so far.
+    pub fn decisions(&self) -> Option<&str> {
+        self.decisions.as_ref().map(DecisionLog::as_str)
     }
 
     /// The same client, with requests of at most `max_request_bytes`.
@@ -246,7 +261,11 @@ impl Client {
                 }),
             };
             let size_bytes = next.request.data_bytes() as u32;
-            if let Err(hold) = path.controller.admit(&mut path.state, now, size_bytes, &limits) {
+            let answer = path.controller.admit(&mut path.state, now, size_bytes, &limits);
+            if let Some(log) = &mut self.decisions {
+                log.ask(now, path.logged(), size_bytes, &limits, &answer, &path.state);
+            }
+            if let Err(hold) = answer {
                 path.holds.note(now, Some(hold.reason));
                 return hold.until;
             }
@@ -280,6 +299,9 @@ impl Client {
                 let (built, sent) = (ended.pending.built, ended.sent);
                 let reply = Reply { built, sent, arrived, size_bytes };
                 let ruling = path.controller.reply(&mut path.state, &reply);
+                if let Some(log) = &mut self.decisions {
+                    log.reply(path.logged(), &reply, &ruling, &path.state);
+                }
                 if let Some(rule) = ruling.rule.filter(|_| recorder.counts(arrived)) {
                     path.hits.count(rule, &ruling.signals);
                 }
@@ -293,6 +315,9 @@ impl Client {
             }
             Err(error) => {
                 path.controller.fault(&mut path.state, arrived);
+                if let Some(log) = &mut self.decisions {
+                    log.fault(arrived, path.logged(), &path.state);
+                }
                 recorder.fault(error);
             }
         }

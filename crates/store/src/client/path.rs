@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::measure::HitCounters;
-use afflux_core::path::{Controller, HoldLedger, PathKey, PathState};
+use afflux_core::path::{Controller, HoldLedger, LoggedPath, PathKey, PathState};
 use afflux_core::units::Time;
 
 use crate::engine::{Operation, Place};
@@ -88,6 +88,15 @@ impl Path {
     /// The path's name in traces.
     pub(super) fn key(&self) -> PathKey {
         PathKey { server: self.number(), class: self.class, tenant: 0 }
+    }
+
+    /// The path's name in decision logs.
+    pub(super) const fn logged(&self) -> LoggedPath {
+        let server = match self.place {
+            Place::Storage(server) => Some(server),
+            Place::Metadata => None,
+        };
+        (server, self.class)
     }
 
     pub(super) fn number(&self) -> u32 {
