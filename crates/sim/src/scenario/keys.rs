@@ -87,12 +87,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
          or in turns of 4 MiB as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
-<<<<<<< HEAD
-=======
     "region", "a size, or all", "all",
         "bytes of each device in which objects lie, from its first block, where a disk is fastest",
         region = |value| read::bytes_or(value, "all");
->>>>>>> refs/heads/sim
     "bulk", "true or false", "false",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
         bulk = read::flag;

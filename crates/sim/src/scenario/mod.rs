@@ -100,12 +100,9 @@ pub struct Servers {
     pub chunk: u64,
     /// Where objects lie.
     pub placement: Placing,
-<<<<<<< HEAD
-=======
     /// Bytes of each device in which objects lie, from its first block, where a disk is fastest;
     /// `None` takes all.
     pub region: Option<u64>,
->>>>>>> refs/heads/sim
     /// Whether a thread fetches the data of a write after it has started on the request, as Lustre
     /// does, or the data come with the request, as in the lab.
     pub bulk: bool,
@@ -354,10 +351,7 @@ impl Default for Servers {
             spindles: 1,
             chunk: 1 << 20,
             placement: Placing::Apart,
-<<<<<<< HEAD
-=======
             region: None,
->>>>>>> refs/heads/sim
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
