@@ -2,7 +2,7 @@
 CARGO ?= cargo
 AFFLUX = target/release/afflux
 
-.PHONY: all build quickstart test lint deps bench presets bench-search-lab clean
+.PHONY: all build quickstart test lint deps bench presets bench-search-lab figures clean
 
 all: build
 
@@ -40,6 +40,10 @@ presets: build
 BUDGET ?= 30min
 bench-search-lab: build
 	bench/search-lab.sh $(AFFLUX) out/search-lab $(BUDGET)
+
+# Figures from the simulator, as bench/figures.list says, into out/figures.
+figures: build
+	bench/figures.sh $(AFFLUX) bench/figures.list out/figures
 
 clean:
 	$(CARGO) clean

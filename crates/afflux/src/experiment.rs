@@ -176,9 +176,9 @@ pub(crate) fn trial(
 
 /// Traces in the runs to come the path that was traced in this one, so that like stands beside
 /// like.
-fn follow_on(plan: &mut Plan, measurement: &Measurement) {
+pub(crate) fn follow_on(trace: &mut Option<TraceRequest>, measurement: &Measurement) {
     let traced = measurement.clients.iter().find_map(|client| client.trace.as_ref());
-    if let (Some(request), Some(trace)) = (&mut plan.trace, traced) {
+    if let (Some(request), Some(trace)) = (trace, traced) {
         request.path = Some(trace.path);
     }
 }
@@ -199,20 +199,9 @@ pub(crate) struct Ended<'a> {
     pub(crate) measurement: &'a Measurement,
 }
 
-/// Runs each of `settings` against `baseline`, pair by pair, all settings in each round.
+/// Runs each of `settings` against `baseline`, pair by pair, all settings in each round, and tells
+/// of every run as it ends.
 pub(crate) fn compare(
-    target: &mut dyn Target,
-    workload: &Workload,
-    baseline: &Setting,
-    settings: &[Setting],
-    plan: &Plan,
-    watch: &Watch,
-) -> Result<Vec<Comparison>, TargetError> {
-    compare_telling(target, workload, baseline, settings, plan, watch, &mut |_| {})
-}
-
-/// As [`compare`], and tells of every run as it ends.
-pub(crate) fn compare_telling(
     target: &mut dyn Target,
     workload: &Workload,
     baseline: &Setting,
@@ -229,7 +218,7 @@ pub(crate) fn compare_telling(
             let mut run = |setting, is_baseline| -> Result<Summary, TargetError> {
                 let measurement = trial(target, workload, setting, seed, &plan, watch)?;
                 let measurement = &measurement;
-                follow_on(&mut plan, measurement);
+                follow_on(&mut plan.trace, measurement);
                 tell(&Ended { setting, seed, comparison, pair: round, is_baseline, measurement });
                 Ok(Summary::of(measurement))
             };

@@ -80,7 +80,8 @@ impl Interval {
         let mean = afflux_core::summary::mean(&firsts);
         let change = |&(before, after): &(f64, f64)| {
             let unit = if ratios { before } else { mean };
-            if unit == 0.0 { 0.0 } else { (after - before) / unit * 100.0 }
+            // More of a score below zero is less far below.
+            if unit == 0.0 { 0.0 } else { (after - before) / unit.abs() * 100.0 }
         };
         pairs.iter().map(change).collect()
     }
@@ -105,6 +106,11 @@ impl Interval {
             if below > 0.0 { cv / below.sqrt() } else { f64::INFINITY }
         };
         Self { mean: cv, low: end(0.975), high: end(0.025) }
+    }
+
+    /// A change in percent, for people: `+5.0% (+3.1% to +6.9%)`.
+    pub(crate) fn in_percent(&self) -> String {
+        format!("{:+.1}% ({:+.1}% to {:+.1}%)", self.mean, self.low, self.high)
     }
 
     /// Whether zero lies outside, so that the sign of the mean can be believed.

@@ -15,6 +15,7 @@ mod survey;
 mod tables;
 mod target;
 mod workloads;
+mod worlds;
 
 use std::process::ExitCode;
 

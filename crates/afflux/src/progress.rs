@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use afflux_core::target::Progress;
+use afflux_core::target::{Progress, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ impl Line {
         Ok(Self { bar, every, last: Mutex::default() })
     }
 
-    /// Shows `line`.
+    /// Shows `line`, which may have more than one.
     pub(crate) fn say(&self, line: String) {
         if !self.bar.is_hidden() {
             self.bar.set_message(line);
@@ -40,8 +40,13 @@ impl Line {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| last.elapsed() >= self.every) {
             *last = Some(Instant::now());
-            let _ = writeln!(anstream::stderr(), "afflux: {line}");
+            let _ = writeln!(anstream::stderr(), "afflux: {}", line.replace('\n', "; "));
         }
+    }
+
+    /// Says something once, above the bar.
+    pub(crate) fn note(&self, what: &str) {
+        self.talk().say(&format!("afflux: {what}"));
     }
 
     /// Moves the bar.
@@ -53,9 +58,29 @@ impl Line {
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
+
+    /// Where lines are said that stay, above the bar.
+    pub(crate) fn talk(&self) -> Talk {
+        Talk(self.bar.clone())
+    }
 }
 
-/// Watches a number of runs whose lengths are known beforehand.
+/// Says whole lines beside a bar, from any thread.
+#[derive(Clone)]
+pub(crate) struct Talk(ProgressBar);
+
+impl Talk {
+    /// Says `line` at once, on a terminal or not.
+    pub(crate) fn say(&self, line: &str) {
+        self.0.suspend(|| {
+            // Nobody is left to tell when this fails.
+            let _ = writeln!(anstream::stderr(), "{line}");
+        });
+    }
+}
+
+/// Watches a number of runs whose lengths are known beforehand. Runs of a simulated target take
+/// another time: how much of it passes for a second of a run is measured as they go.
 pub(crate) struct Watch {
     line: Line,
     state: Mutex<State>,
@@ -66,11 +91,30 @@ pub(crate) struct Watch {
 struct State {
     runs: u32,
     runs_done: u32,
+    /// Lengths of the runs that are done, and of all.
     done: Duration,
     total: Duration,
+    /// What those that are done took.
+    took: Duration,
+    /// Whether runs take their length.
+    in_real_time: bool,
     /// Whether it may be over before all runs are made.
     at_most: bool,
     run: Option<(Instant, Duration)>,
+}
+
+impl State {
+    /// How long the rest will take, for people; nothing while that is unknown.
+    fn forecast(&self) -> String {
+        let left = self.total.saturating_sub(self.done);
+        let left = match (self.in_real_time, self.done.as_secs_f64()) {
+            (true, _) => left,
+            (false, 0.0) => return String::new(),
+            (false, done) => left.mul_f64(self.took.as_secs_f64() / done),
+        };
+        let about = if self.at_most { "at most" } else { "about" };
+        format!(", {about} {} left", words(left))
+    }
 }
 
 /// Without a terminal, a line at most so often.
@@ -82,8 +126,10 @@ impl Watch {
         let total = groups.iter().map(|(runs, run_time)| *run_time * *runs).sum::<Duration>();
         let runs = groups.iter().map(|(runs, _)| runs).sum();
         let line = Line::new(total.as_millis() as u64, LINE_EVERY)?;
-        let state =
-            State { runs, runs_done: 0, done: Duration::ZERO, total, at_most: false, run: None };
+        let zero = Duration::ZERO;
+        let (runs_done, done, took, at_most, run) = (0, zero, zero, false, None);
+        let in_real_time = true;
+        let state = State { runs, runs_done, done, total, took, in_real_time, at_most, run };
         let (state, moved) = (Mutex::new(state), AtomicU64::new(0));
         Ok(Self { line, state, moved, interrupted: interruption()? })
     }
@@ -93,6 +139,13 @@ impl Watch {
         let watch = Self::new(groups)?;
         watch.lock().at_most = true;
         Ok(watch)
+    }
+
+    /// Watches runs on `target`, which says whether they take their length.
+    #[must_use]
+    pub(crate) fn on(self, target: &dyn Target) -> Self {
+        self.lock().in_real_time = target.is_in_real_time();
+        self
     }
 
     /// So many runs that would take `run_time` each are left out.
@@ -108,22 +161,18 @@ impl Watch {
         let mut state = self.lock();
         state.run = Some((Instant::now(), run_time));
         self.moved.store(0, Ordering::Relaxed);
-        let left = state.total.saturating_sub(state.done);
-        let (of, about) = if state.at_most { ("at most ", "at most") } else { ("", "about") };
-        let line = format!(
-            "run {} of {of}{}, {setting}, {about} {} left",
-            state.runs_done + 1,
-            state.runs,
-            words(left)
-        );
+        let of = if state.at_most { "at most " } else { "" };
+        let (number, runs) = (state.runs_done + 1, state.runs);
+        let line = format!("run {number} of {of}{runs}, {setting}{}", state.forecast());
         self.line.say(line);
     }
 
     /// The run that began has ended.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        if let Some((_, run_time)) = state.run.take() {
+        if let Some((began, run_time)) = state.run.take() {
             state.done += run_time;
+            state.took += began.elapsed();
             state.runs_done += 1;
         }
         self.line.at(state.done.as_millis() as u64);
@@ -145,10 +194,17 @@ impl Progress for Watch {
         // A look at the clock every 16 MiB is often enough for a bar.
         if before >> 24 != (before + bytes) >> 24 {
             let state = self.lock();
-            if let Some((began, run_time)) = state.run {
+            if let Some((began, run_time)) = state.run.filter(|_| state.in_real_time) {
                 let done = state.done + began.elapsed().min(run_time);
                 self.line.at(done.as_millis() as u64);
             }
+        }
+    }
+
+    fn reached(&self, part: f64) {
+        let state = self.lock();
+        if let Some((_, run_time)) = state.run {
+            self.line.at((state.done + run_time.mul_f64(part.clamp(0.0, 1.0))).as_millis() as u64);
         }
     }
 
@@ -174,4 +230,27 @@ pub(crate) fn interruption() -> Result<Arc<AtomicBool>, Failure> {
 pub(crate) fn words(duration: Duration) -> String {
     let secs = duration.as_secs();
     if secs < 60 { format!("{secs} s") } else { format!("{} min {} s", secs / 60, secs % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_simulated_runs_is_measured() {
+        let secs = Duration::from_secs;
+        let state = |in_real_time, done, took| State {
+            runs: 4,
+            runs_done: 0,
+            done: secs(done),
+            total: secs(400),
+            took: secs(took),
+            in_real_time,
+            at_most: false,
+            run: None,
+        };
+        assert_eq!(state(true, 100, 150).forecast(), ", about 5 min 0 s left");
+        assert_eq!(state(false, 0, 0).forecast(), "");
+        assert_eq!(state(false, 100, 2).forecast(), ", about 6 s left");
+    }
 }

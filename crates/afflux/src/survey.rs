@@ -6,6 +6,7 @@
 use std::io::Write;
 
 use afflux_core::measure::Measurement;
+use afflux_core::objective::{self, Objective};
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
 use afflux_core::target::{Target, TargetError};
@@ -36,6 +37,9 @@ pub(crate) static CANDIDATES: &[&str] = &[
     "fixed:16+turn=300ms",
 ];
 
+/// What is to be large in a survey, and in a quickstart.
+pub(crate) const STEADY: &str = "steady";
+
 /// How many settings a survey tries, the baseline and the fair gap included.
 pub(crate) fn size() -> u32 {
     CANDIDATES.len() as u32 + 2
@@ -51,13 +55,11 @@ pub(crate) struct Tried {
 }
 
 impl Tried {
-    /// `tp - var` (ASCAR, equation 1 with a weight of 1): fast, and evenly so. For bursty workloads
-    /// the deviation over seconds says nothing, so there the speed of the bursts counts.
+    /// By the objective `steady`: fast, and evenly so.
     pub(crate) fn score(&self, workload: &Workload) -> f64 {
-        if workload.is_bursty() {
-            return self.summary.burst_mb_s;
-        }
-        self.summary.tp_mb_s - self.summary.var_mb_s
+        let steady = STEADY.parse::<Objective>();
+        let runs = std::slice::from_ref(&self.summary);
+        steady.map_or(objective::WORST, |steady| steady.score_runs(runs, workload.is_bursty()))
     }
 
     /// Throughput, or the speed of the bursts where there are bursts.

@@ -1,4 +1,5 @@
-//! What `--on` names: a lab, directories, or any other engine, as something to measure on.
+//! What `--on` names: a lab, directories, any other engine, or a simulated scenario, as something
+//! to measure on.
 
 use std::io::Write;
 
@@ -6,7 +7,8 @@ use afflux_core::measure::Measurement;
 use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
-use afflux_store::engine::registry::EngineSpec;
+use afflux_sim::SimTarget;
+use afflux_store::engine::registry::{EngineSpec, EngineSpecError};
 use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
 use afflux_store::load::EngineTarget;
@@ -14,6 +16,7 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::progress::interruption;
+use crate::worlds::scenarios;
 
 /// The lab that `--on lab` starts when none is running: as `afflux lab up` would.
 const SERVERS: u32 = 4;
@@ -25,7 +28,16 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
     if text == "lab" && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well) {
         return temporary_lab(SERVERS, DEVICE, talk);
     }
-    let spec: EngineSpec = text.parse().map_err(Failure::input)?;
+    if let Some(spec) =
+        text.strip_prefix("sim").filter(|rest| !rest.starts_with(char::is_alphanumeric))
+    {
+        let loaded = scenarios::load_with(spec.trim_start_matches(':'))?;
+        return Ok(Box::new(SimTarget::new(text, loaded.scenario)));
+    }
+    let spec: EngineSpec = text.parse().map_err(|error| match error {
+        EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; sim:SCENARIO")),
+        other => Failure::input(other),
+    })?;
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.
     spec.connect().map_err(Failure::input)?;
     Ok(Box::new(EngineTarget::new(text, Box::new(move || spec.connect()))))

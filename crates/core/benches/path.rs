@@ -9,6 +9,7 @@
 use std::hint::black_box;
 
 use afflux_core::limits::Limits;
+use afflux_core::measure::HitCounters;
 use afflux_core::path::{Controller, Options, PathState, Reply};
 use afflux_core::policy::by_rules::ByRules;
 use afflux_core::rng::Rng;
@@ -63,6 +64,19 @@ fn hot(criterion: &mut Criterion) {
             black_box(controller.reply(&mut path, &replies[next]))
         });
     });
+    let mut path = controller.start();
+    let mut counters = HitCounters::default();
+    criterion.bench_function("path/reply, its hit counted, hot (target 40 ns)", |bencher| {
+        bencher.iter(|| {
+            next = (next + 1) & 4_095;
+            let ruling = controller.reply(&mut path, &replies[next]);
+            if let Some(rule) = ruling.rule {
+                counters.count(rule, &ruling.signals);
+            }
+            black_box(ruling)
+        });
+    });
+    black_box(&counters);
     let mut path = controller.start();
     let limits = Limits::default();
     let mut now = Time::ZERO;

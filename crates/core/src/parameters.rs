@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::rules::Gap;
+use crate::units::Span;
 
 /// What takes parameters: an entry of a registry.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +85,22 @@ pub enum ParameterError {
         /// What it takes.
         expected: String,
     },
+    /// The command that its owner runs is missing.
+    #[error("{kind} {owner} needs a command, as in `{owner}:python3 mine.py`")]
+    NoCommand {
+        /// What its owner is one of.
+        kind: &'static str,
+        /// Its owner.
+        owner: &'static str,
+    },
+    /// It is written well, but is nothing that can be built from its name alone.
+    #[error("{kind} {owner} runs a program, which only a driver can start")]
+    Elsewhere {
+        /// What its owner is one of.
+        kind: &'static str,
+        /// Its owner.
+        owner: &'static str,
+    },
 }
 
 impl Parameters {
@@ -134,6 +151,14 @@ impl Parameters {
         match self.values[name].parse::<u64>() {
             Ok(count) if (low..=high).contains(&count) => Ok(count),
             _ => Err(self.bad(name, format!("a whole number from {low} to {high}"))),
+        }
+    }
+
+    /// The value of `name` as a time in `[low, high]`.
+    pub fn span(&self, name: &'static str, low: Span, high: Span) -> Result<Span, ParameterError> {
+        match self.values[name].parse::<Span>() {
+            Ok(span) if (low..=high).contains(&span) => Ok(span),
+            _ => Err(self.bad(name, format!("a time from {low} to {high}"))),
         }
     }
 

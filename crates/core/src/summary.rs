@@ -129,6 +129,13 @@ pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
+/// The value in the middle, of an even number the greater of the two; zero of nothing.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
 /// The standard deviation of the whole population, as the papers use it; zero of nothing.
 pub fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);

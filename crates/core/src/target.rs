@@ -40,6 +40,11 @@ pub trait Target {
     /// Runs the workload that was prepared and measures it.
     fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError>;
 
+    /// Whether a run takes its length. A simulated one takes what it takes, to be measured.
+    fn is_in_real_time(&self) -> bool {
+        true
+    }
+
     /// Removes the workload's files, which otherwise stay for the next run. A target that keeps
     /// none does nothing.
     fn clear(&mut self, _workload: &Workload) -> Result<(), TargetError> {
@@ -66,6 +71,9 @@ pub struct Run<'a> {
 pub trait Progress: Send + Sync {
     /// So many bytes were moved since the last call; called often.
     fn moved(&self, _bytes: u64) {}
+
+    /// A part of the run, from 0 to 1, is over; told where runs do not take their length.
+    fn reached(&self, _part: f64) {}
 
     /// Whether the user wants it to end now.
     fn is_cancelled(&self) -> bool {

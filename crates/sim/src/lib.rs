@@ -30,12 +30,13 @@
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
 //! | `replay` | the calls of a recorded decision log, made by these clients |
-//! | [`series`], [`outcome`] | what a run showed |
+//! | [`series`], [`outcome`], [`numbers`] | what a run showed |
 //! | [`published`] | published figures beside what a scenario gives |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
 
 #![forbid(unsafe_code)]
 
+pub mod numbers;
 pub mod outcome;
 pub mod published;
 pub mod scenario;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::series::Series;
 
 /// What one run of a scenario showed.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// The seed of the run.
     pub seed: u64,

@@ -8,48 +8,12 @@ use afflux_core::setting::{Setting, SettingError};
 use afflux_core::summary::Summary;
 use afflux_core::target::Unwatched;
 
-use crate::outcome::Outcome;
+use crate::numbers;
 use crate::scenario::{Figure, Scenario, ScenarioError};
 use crate::world::{SimError, Simulation};
 
 /// How far from a published figure a simulated one may be and still count as reproduced.
 pub const BOUND: f64 = 0.10;
-
-/// A number that an outcome gives and that papers publish.
-pub struct Metric {
-    /// What `metric` names it.
-    pub name: &'static str,
-    /// What it is, with its unit.
-    pub about: &'static str,
-    of: fn(&Outcome) -> Option<f64>,
-}
-
-/// All metrics.
-pub static METRICS: &[Metric] = &[
-    Metric {
-        name: "total_mb_s",
-        about: "throughput of all clients in counted time, MB/s",
-        of: |outcome| Some(Summary::of(&outcome.measurement).total_mb_s),
-    },
-    Metric {
-        name: "client_mb_s",
-        about: "throughput of a client, on average, MB/s",
-        of: |outcome| Some(Summary::of(&outcome.measurement).tp_mb_s),
-    },
-    Metric {
-        name: "application_mb_s",
-        about: "bytes of the first application over its I/O time, MB/s",
-        of: |outcome| {
-            let first = outcome.applications.first()?;
-            Some(first.bytes as f64 / first.io_secs()? / 1e6)
-        },
-    },
-    Metric {
-        name: "application_secs",
-        about: "I/O time of the first application, its think time included, s",
-        of: |outcome| outcome.applications.first()?.io_secs(),
-    },
-];
 
 /// Why there is no simulated figure.
 #[derive(Debug, thiserror::Error)]
@@ -93,15 +57,16 @@ pub fn difference(figure: &Figure, simulated: f64) -> f64 {
 }
 
 fn mean(scenario: &Scenario, figure: &Figure, seeds: &[u64]) -> Result<f64, PublishedError> {
-    let Figure { name, metric, .. } = figure;
-    let nothing =
-        || PublishedError::Nothing { figure: name.clone(), metric: metric.clone() };
-    let metric = METRICS.iter().find(|one| one.name == *metric).ok_or_else(nothing)?;
     let setting = Setting::parse(&scenario.policy.setting, &|file| Err(file.to_owned()))?;
     let mut sum = 0.0;
     for &seed in seeds {
         let outcome = Simulation::new(scenario, &setting, seed)?.run(&Unwatched)?;
-        sum += (metric.of)(&outcome).ok_or_else(nothing)?;
+        let summary = Summary::of(&outcome.measurement);
+        let value = numbers::value(&figure.metric, &outcome, &summary);
+        sum += value.ok_or_else(|| PublishedError::Nothing {
+            figure: figure.name.clone(),
+            metric: figure.metric.clone(),
+        })?;
     }
     Ok(sum / seeds.len() as f64)
 }

@@ -69,6 +69,10 @@ impl Target for SimTarget {
         Ok(())
     }
 
+    fn is_in_real_time(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError> {
         let Some(workload) = &self.workload else {
             let (target, doing) = (self.name.clone(), "running".to_owned());

@@ -172,7 +172,7 @@ impl Simulation {
     /// # Errors
     /// [`SimError::Cancelled`], or [`SimError::Full`] when files grew beyond the devices.
     pub fn run(self, progress: &dyn Progress) -> Result<Outcome, SimError> {
-        self.run_telling(progress, &mut |_| ())
+        self.run_telling(progress, &mut |part| progress.reached(part))
     }
 
     /// As [`Simulation::run`]; `told` hears now and then which part of the run is done, 0 to 1.

@@ -181,7 +181,6 @@ impl<'a> LoadThread<'a> {
         let patience = if self.progress.is_cancelled() { Span::ZERO } else { DRAIN };
         self.client.drain(clock::now() + patience, &mut self.recorder);
         self.recorder.client.data_paths = self.client.data_paths();
-        self.recorder.client.rule_hits = self.client.rule_hits();
         self.recorder.finish(clock::now())
     }
 

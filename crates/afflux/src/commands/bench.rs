@@ -31,7 +31,8 @@ use crate::{survey, target, workloads};
 pub(crate) struct BenchArgs {
     /// Preset or workload file; without it, the presets are listed
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
+    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
     #[command(flatten)]
@@ -78,6 +79,7 @@ Examples:
   afflux bench checkpoint --survey                what of all there is helps this workload?
   afflux bench seq-write --objective 'if(cv < 0.2, tp, 0)'       scored; also: steady, alpha-fair
   afflux bench my.toml --on dirs:/mnt/a,/mnt/b --json
+  afflux bench seq-read --on sim:contended --compare fixed:4     simulated; see afflux sim
   afflux bench random-write --compare fixed:32 --out result      and a page that shows it
 
 Settings are joined by `+`: read=fixed:2+write=fixed:16, shipped:paced+fan-in=8, none+turn=300ms.
@@ -111,6 +113,7 @@ pub(crate) fn run(
     } else {
         Watch::new(&[(runs, plan.run_time())])?
     };
+    let watch = watch.on(target.as_ref());
     let mut bench = Bench {
         args,
         target: target.as_mut(),
@@ -243,7 +246,7 @@ impl Bench<'_> {
                 result.add_ended(ended);
             }
         };
-        experiment::compare_telling(*target, workload, baseline, others, plan, watch, &mut keep)
+        experiment::compare(*target, workload, baseline, others, plan, watch, &mut keep)
     }
 
     fn print(&self, out: &mut dyn Write, comparisons: &[Comparison]) -> Result<(), Failure> {
@@ -346,6 +349,14 @@ fn print_single(
     measurement: &Measurement,
 ) -> Result<(), Failure> {
     writeln!(out, "{title}, {} s counted", number(measurement.counted_secs))?;
+    print_totals(out, summary)?;
+    print_clients(out, measurement)?;
+    print_holds(out, measurement)?;
+    print_hits(out, measurement)
+}
+
+/// The numbers of all clients together.
+pub(crate) fn print_totals(out: &mut dyn Write, summary: &Summary) -> Result<(), Failure> {
     let mut totals = table(&["all clients", "value", "unit"]);
     for (name, value, unit) in [
         ("throughput", summary.total_mb_s, "MB/s"),
@@ -365,12 +376,11 @@ fn print_single(
         totals.add_row([name.to_owned(), number(value), unit.to_owned()]);
     }
     writeln!(out, "{totals}\n")?;
-    print_clients(out, measurement)?;
-    print_holds(out, measurement)?;
-    print_hits(out, measurement)
+    Ok(())
 }
 
-fn print_clients(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
+/// A row for each client.
+pub(crate) fn print_clients(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
     let mut clients =
         table(&["client", "MB/s", "deviation", "read p99 ms", "write p99 ms", "by second, MB/s"]);
     for (index, client) in measurement.clients.iter().enumerate() {
@@ -398,7 +408,8 @@ fn print_clients(out: &mut dyn Write, measurement: &Measurement) -> Result<(), F
     Ok(())
 }
 
-fn print_holds(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
+/// What held requests back; nothing where nothing did.
+pub(crate) fn print_holds(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
     let mut holds = table(&["held by", "times", "seconds, over all paths"]);
     for reason in HoldReason::ALL {
         let totals = measurement.clients.iter().flat_map(|client| &client.holds);
@@ -416,18 +427,12 @@ fn print_holds(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Fai
     Ok(())
 }
 
-fn print_hits(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
+/// Which rules decided; nothing without rules.
+pub(crate) fn print_hits(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
     let mut hits = table(&["class", "rule", "hits"]);
-    for class in Class::ALL {
-        let clients = &measurement.clients;
-        let rules = clients.iter().map(|client| client.rule_hits[class.index()].len()).max();
-        for rule in 0..rules.unwrap_or(0) {
-            let count: u64 = clients
-                .iter()
-                .filter_map(|client| client.rule_hits[class.index()].get(rule))
-                .map(|hits| hits.count)
-                .sum();
-            hits.add_row([class.to_string(), (rule + 1).to_string(), count.to_string()]);
+    for (class, counters) in Class::ALL.into_iter().zip(measurement.rule_hits()) {
+        for (rule, seen) in counters.hits().iter().enumerate() {
+            hits.add_row([class.to_string(), (rule + 1).to_string(), seen.count.to_string()]);
         }
     }
     if !hits.is_empty() {

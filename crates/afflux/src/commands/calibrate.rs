@@ -24,7 +24,8 @@ use crate::{target, workloads};
 pub(crate) struct CalibrateArgs {
     /// Preset or workload file
     workload: String,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
+    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
     /// The first length, in whole seconds; each other is half as long again
@@ -101,10 +102,11 @@ pub(crate) fn run(
     let time_of = |length: Span| Duration::from_nanos((args.settle + length).as_nanos());
     let groups: Vec<_> =
         calibration.lengths().iter().map(|&length| (runs, time_of(length))).collect();
-    let watch = Watch::at_most(&groups)?;
     let mut target = target::open(&args.on, talk)?;
-    let longest = groups.iter().map(|(runs, time)| *time * *runs).sum();
-    writeln!(talk, "afflux: {}: {}; at most {}", workload.name, workload.about, words(longest))?;
+    let watch = Watch::at_most(&groups)?.on(target.as_ref());
+    let longest = words(groups.iter().map(|(runs, time)| *time * *runs).sum());
+    let of = if target.is_in_real_time() { "" } else { " of simulated time" };
+    writeln!(talk, "afflux: {}: {}; at most {longest}{of}", workload.name, workload.about)?;
     let ended = drive(args, target.as_mut(), &workload, &mut calibration, &watch);
     watch.finish();
     let outcome = match ended {

@@ -2,11 +2,13 @@
 
 mod bench;
 mod calibrate;
+pub(crate) mod guard;
 mod lab;
 mod quickstart;
 mod report;
 mod rules;
 mod search;
+mod sim;
 
 use clap::{Parser, Subcommand};
 
@@ -33,10 +35,15 @@ enum Command {
     Search(search::SearchArgs),
     /// Find the shortest run of a workload whose throughput repeats
     Calibrate(calibrate::CalibrateArgs),
+    /// Run a simulated world, or thousands of them, from a scenario file
+    Sim(Box<sim::SimArgs>),
     /// Make the page, the plots and their data from a result again
     Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
     Rules(rules::RulesArgs),
+    /// Runs a search program until its input ends, for `search`
+    #[command(hide = true, name = guard::NAME)]
+    Guard(guard::GuardArgs),
 }
 
 impl CommandLine {
@@ -49,8 +56,10 @@ impl CommandLine {
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
+            Command::Sim(args) => sim::run(args, out, talk),
             Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
+            Command::Guard(args) => guard::run(args),
         }
     }
 }

@@ -4,19 +4,15 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use afflux_core::objective::Objective;
-use afflux_core::rules::RuleFile;
-use afflux_core::search::{self, METHODS, Setup};
+use afflux_core::search::{METHODS, Setup};
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 
 use crate::commands::bench::{print_comparison, whole_seconds};
-use crate::experiment::Plan;
 use crate::failure::{Failure, Status};
-use crate::report::ResultFolder;
 use crate::search::budget::Budget;
-use crate::search::journal::{Head, Journal, VERSION};
-use crate::search::live::Live;
-use crate::search::{Driver, Found, record};
+use crate::search::journal::{Head, Start, VERSION};
+use crate::search::{Found, Session, external};
 use crate::tables::number;
 use crate::{target, workloads};
 
@@ -26,16 +22,19 @@ use crate::{target, workloads};
 pub(crate) struct SearchArgs {
     /// Preset or workload file; without it, the methods are listed
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null
+    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null,
+    /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
     #[arg(long, value_name = "TARGET", default_value = "lab")]
     on: String,
-    /// How to search, with its parameters, as in sharp:m=off
+    /// How to search, with its parameters, as in sharp:m=off; or a program, as in
+    /// 'external:python3 mine.py'
     #[arg(long, default_value = "sharp")]
     method: String,
     /// What is to be large: an expression over tp, var, p99, ..., or a preset such as steady
     #[arg(long, default_value = "tp")]
     objective: String,
-    /// How long: 30min, 2h, 200runs; the confirming runs are part of it
+    /// How long: 30min, 2h, 200runs; the confirming runs are part of it. Time is what passes here,
+    /// on a simulated target too
     #[arg(long, default_value = "30min")]
     budget: Budget,
     /// Directory of the search; one that is there is gone on with
@@ -44,9 +43,21 @@ pub(crate) struct SearchArgs {
     /// Rounds of the confirmation: baseline, best fixed setting and what was found in each
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=100))]
     pairs: u32,
+    /// Runs of each trial; without it 1, or 3 when bursts are scored by their deviation
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    runs: Option<u32>,
+    /// Run candidates without the baseline beside each: twice as fast, but drift stays in
+    #[arg(long)]
+    unpaired: bool,
     /// Counted time of a run
     #[arg(long, default_value = "10s", value_parser = whole_seconds)]
     length: Span,
+    /// Counted time of a confirming run; without it, as long as the others
+    #[arg(long, value_name = "TIME", value_parser = whole_seconds)]
+    confirm_length: Option<Span>,
+    /// What the method starts from
+    #[arg(long, value_enum, default_value_t = Start::Method)]
+    start: Start,
     /// Time at the start of a run that is not counted
     #[arg(long, default_value = "2s")]
     settle: Span,
@@ -65,12 +76,21 @@ const EXAMPLES: &str = "\
 Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
+  afflux search random-write --on sim:contended --budget 300runs --out simulated
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
+  afflux search small-reads --method 'external:python3 bench/search/optuna_tpe.py'
+  afflux search                                       the methods, with their parameters
 
 Every search measures a grid of fixed windows and gaps first, and what it finds must beat
-the best of them in fresh runs. It may be killed at any time: the same command goes on
-where it was. The directory keeps search.jsonl (every trial) and found.rules (the rules,
-with where they come from).";
+the best of them in fresh runs. The baseline runs beside each candidate. It may be killed at
+any time: the same command goes on where it was. The directory keeps search.jsonl (every
+trial), found.rules (the rules, with where they come from), result.json and report.html.";
+
+/// A deviation over runs takes several of them.
+fn runs_of_trial(objective: &Objective, workload: &Workload) -> u32 {
+    let deviates = ["var", "cv"].iter().any(|name| objective.names(name));
+    if workload.is_bursty() && deviates { 3 } else { 1 }
+}
 
 /// Runs the command.
 pub(crate) fn run(
@@ -86,7 +106,7 @@ pub(crate) fn run(
     let objective: Objective =
         args.objective.parse().map_err(|error| Failure::input(format!("--objective: {error}")))?;
     // A misspelt method should be told before a lab is started.
-    search::build(&args.method, &Setup::new(args.seed)).map_err(Failure::input)?;
+    external::check(&args.method, &Setup::new(args.seed))?;
     let head = Head {
         afflux_search: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -99,97 +119,65 @@ pub(crate) fn run(
         seed: args.seed,
         settle: args.settle,
         length: args.length,
+        confirm_length: args.confirm_length.unwrap_or(args.length),
         pairs: args.pairs,
+        runs: args.runs.unwrap_or_else(|| runs_of_trial(&objective, &workload)),
+        unpaired: args.unpaired,
+        start: args.start,
     };
-    let journal = Journal::open(&args.out, &head)?;
-    let earlier = journal.entries.len();
-    if earlier > 0 || journal.torn_bytes > 0 {
-        let dir = args.out.display();
-        writeln!(talk, "afflux: going on with the search in {dir}, {earlier} runs are done")?;
-    }
+    let (budget, workload, dir) = (args.budget, &workload, args.out.as_path());
+    let session = Session { head: &head, workload, objective, budget, dir };
+    // Another search on the directory should be told before a lab is started, too.
+    let journal = session.open(talk)?;
     let mut target = target::open(&args.on, talk)?;
-    let live = Live::new()?;
     let target_name = target.name();
-    let (budget, workload) = (args.budget, &workload);
-    let target = target.as_mut();
-    let driver = Driver { head: &head, journal, target, workload, objective, budget, live: &live };
-    let found = driver.run();
-    live.finish();
-    let found = found?;
-    keep(args, &head, &target_name, &found, talk)?;
-    let folder = ResultFolder::at(&args.out);
-    folder.write(&record::of(&head, &target_name, workload, args.budget, &found)?)?;
-    writeln!(talk, "afflux: the page is {}", folder.page_path().display())?;
-    print(args, out, &head, &target_name, workload, &found)
+    let found = session.run(journal, target.as_mut(), talk)?;
+    if args.json {
+        serde_json::to_writer_pretty(&mut *out, &found_json(&head, &found))?;
+        writeln!(out)?;
+    } else {
+        print_found(out, &head, &target_name, workload, &found)?;
+    }
+    Ok(Status::Done)
 }
 
-/// Prints what was found.
-fn print(
-    args: &SearchArgs,
+/// Prints what was found, for people.
+pub(crate) fn print_found(
     out: &mut dyn Write,
     head: &Head,
     target: &str,
     workload: &Workload,
     found: &Found,
-) -> Result<Status, Failure> {
-    let (settle, length) = (args.settle, args.length);
-    let plan = Plan { pairs: args.pairs, settle, length, seed: args.seed, trace: None };
-    if args.json {
-        let best = found.best.candidate.label();
-        let found = serde_json::json!({
-            "afflux_search": VERSION,
-            "search": head,
-            "ended": found.ended,
-            "best_fixed": found.fixed.candidate.label(),
-            "best": best,
-            "comparisons": found.comparisons,
-        });
-        serde_json::to_writer_pretty(&mut *out, &found)?;
-        writeln!(out)?;
-        return Ok(Status::Done);
-    }
+) -> Result<(), Failure> {
     let (fixed, best) = (&found.fixed, &found.best);
     writeln!(out, "The method ended: {}.", found.ended)?;
     writeln!(out, "Best fixed setting: {}, {}", fixed.candidate.label(), number(fixed.score))?;
-    writeln!(out, "Found: {}, {}\n", best.candidate.label(), number(best.score))?;
-    for comparison in &found.comparisons {
-        print_comparison(out, target, workload, &plan, comparison)?;
+    writeln!(out, "Found: {}, {}", best.candidate.label(), number(best.score))?;
+    let again = found.entries.iter().filter(|entry| entry.again.is_some()).count();
+    if again > 0 {
+        let of = found.entries.len();
+        writeln!(
+            out,
+            "Doubted and made again: {again} of {of} trials; search.jsonl has them all."
+        )?;
     }
-    Ok(Status::Done)
+    writeln!(out)?;
+    for comparison in &found.comparisons {
+        print_comparison(out, target, workload, &head.plan(), comparison)?;
+    }
+    Ok(())
 }
 
-/// Keeps the rules that were found, with where they come from.
-fn keep(
-    args: &SearchArgs,
-    head: &Head,
-    target: &str,
-    found: &Found,
-    talk: &mut dyn Write,
-) -> Result<(), Failure> {
-    let Some(file) = found.best.candidate.rule_file() else { return Ok(()) };
-    let gain = found.comparisons.first().and_then(|comparison| comparison.metrics.first());
-    let gain = gain.map(|compared| {
-        let change = compared.change_percent;
-        format!("{:+.1}% ({:+.1}% to {:+.1}%)", change.mean, change.low, change.high)
-    });
-    let provenance = [
-        ("workload", head.workload.clone()),
-        ("clients", head.clients.to_string()),
-        ("target", target.to_owned()),
-        ("method", head.method.clone()),
-        ("objective", head.objective.clone()),
-        ("seed", head.seed.to_string()),
-        ("score", found.best.score.to_string()),
-        ("throughput-against-none", gain.unwrap_or_default()),
-        ("program", format!("afflux {}", head.program)),
-    ];
-    let provenance = provenance.map(|(key, value)| (key.to_owned(), value)).to_vec();
-    let file = RuleFile { name: Some(format!("{}-found", head.workload)), provenance, ..file };
-    let path = args.out.join("found.rules");
-    std::fs::write(&path, file.to_string())
-        .map_err(|error| Failure::broken(format!("cannot write {}: {error}", path.display())))?;
-    writeln!(talk, "afflux: the rules are in {}", path.display())?;
-    Ok(())
+/// What was found, for programs.
+pub(crate) fn found_json(head: &Head, found: &Found) -> serde_json::Value {
+    serde_json::json!({
+        "afflux_search": VERSION,
+        "search": head,
+        "ended": found.ended,
+        "best_fixed": found.fixed.candidate.label(),
+        "best": found.best.candidate.label(),
+        "comparisons": found.comparisons,
+    })
 }
 
 fn list(out: &mut dyn Write) -> Result<Status, Failure> {

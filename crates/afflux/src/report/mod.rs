@@ -17,6 +17,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod words;
+mod worlds;
 
 pub(crate) use folder::ResultFolder;
 pub(crate) use schema::ResultFile;

@@ -4,9 +4,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures::Figure;
 use super::figures::forest::class_of;
-use super::schema::{ComparisonRecord, ResultFile};
+use super::schema::{ComparedRecord, ComparisonRecord, ResultFile};
 use super::sections::Section;
 use super::words::{count, interval, percent, quantity, seconds, sentence, verdict};
+use super::worlds;
 use crate::interval::Verdict;
 use crate::tables::number;
 
@@ -91,6 +92,9 @@ fn figures(figures: &[Figure]) -> Markup {
 
 /// What came out, in one line, and what it stands on.
 fn headline(result: &ResultFile) -> Markup {
+    if let Some(sweep) = &result.sweep {
+        return worlds::headline(result, sweep);
+    }
     match result.comparisons.as_slice() {
         [] => headline_alone(result),
         [one] => headline_of(result, one),
@@ -148,9 +152,17 @@ fn headline_of_several(result: &ResultFile, comparisons: &[ComparisonRecord]) ->
     let firsts = comparisons.iter().filter_map(|one| Some((one, one.metrics.first()?)));
     let better = firsts.clone().filter(|(_, first)| first.verdict() == Verdict::Better).count();
     let metric = firsts.clone().next().map_or("", |(_, first)| first.metric.as_str());
+    let found: Vec<&ComparedRecord> = firsts.clone().map(|(_, first)| first).collect();
+    let found = found.as_slice();
     let intervals: usize = comparisons.iter().map(|one| one.metrics.len()).sum();
     html! {
-        h1 { (better) " of " (comparisons.len()) " settings improved " (metric) }
+        @match (&result.search, found) {
+            (Some(_), [over_baseline, over_fixed, ..]) => {
+                h1 { "Found: " (verdict(over_baseline)) ", and against the best fixed setting "
+                    (verdict(over_fixed)) }
+            }
+            _ => h1 { (better) " of " (comparisons.len()) " settings improved " (metric) },
+        }
         p class="sub" {
             b { (result.workload.name) } " on " b { (result.target) } ", "
             (count(result.plan.pairs.into(), "alternating pair")) " of "
@@ -232,6 +244,7 @@ fn method(result: &ResultFile) -> Markup {
     let command = shlex::try_join(words).unwrap_or_else(|_| program.command.join(" "));
     let mut seeds: Vec<u64> = result.runs.iter().map(|run| run.seed).collect();
     seeds.push(result.plan.seed);
+    seeds.extend(result.sweep.iter().flat_map(|sweep| &sweep.rows).map(|row| row.seed));
     seeds.sort_unstable();
     seeds.dedup();
     let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
@@ -252,7 +265,11 @@ fn method(result: &ResultFile) -> Markup {
                 }
                 dt { "runs" }
                 dd {
-                    (count(result.runs.len() as u64, "full run")) " of "
+                    @match &result.sweep {
+                        Some(sweep) => (count(sweep.rows.len() as u64, "world")),
+                        None => (count(result.runs.len() as u64, "full run")),
+                    }
+                    " of "
                     (seconds(result.plan.length_secs)) ", after "
                     (seconds(result.plan.settle_secs)) " each that do not count"
                 }

@@ -50,6 +50,8 @@ impl ResultFile {
             survey: Vec::new(),
             rules: Vec::new(),
             search: None,
+            world: None,
+            sweep: None,
         }
     }
 
@@ -128,7 +130,7 @@ fn count_hits(file: &mut RuleFile, runs: &[&RunRecord], taken: &mut Vec<Class>) 
             taken.push(class);
             for hits in runs.iter().filter_map(|run| run.rule_hits.get(class.name())) {
                 for (rule, hits) in set.rules.iter_mut().zip(hits) {
-                    rule.hits = measure::merge(&rule.hits, &hits.hits());
+                    rule.hits = Hits::together([&rule.hits, &hits.hits()]);
                 }
             }
         }
@@ -198,21 +200,11 @@ impl ClientRecord {
 }
 
 fn rule_hits(measurement: &Measurement) -> BTreeMap<String, Vec<HitsRecord>> {
-    let mut found = BTreeMap::new();
-    for class in Class::ALL {
-        let mut all: Vec<Hits> = Vec::new();
-        for client in &measurement.clients {
-            let hits = &client.rule_hits[class.index()];
-            all.resize(all.len().max(hits.len()), Hits::default());
-            for (sum, hits) in all.iter_mut().zip(hits) {
-                *sum = measure::merge(sum, hits);
-            }
-        }
-        if !all.is_empty() {
-            found.insert(class.name().to_owned(), all.iter().map(HitsRecord::of).collect());
-        }
-    }
-    found
+    let classes = Class::ALL.into_iter().zip(measurement.rule_hits());
+    let records = classes.map(|(class, counters)| {
+        (class.name().to_owned(), counters.hits().iter().map(HitsRecord::of).collect())
+    });
+    records.filter(|(_, records): &(String, Vec<HitsRecord>)| !records.is_empty()).collect()
 }
 
 fn trace(trace: &PathTrace) -> TraceRecord {

@@ -36,6 +36,8 @@ fn empty() -> ResultFile {
         survey: Vec::new(),
         rules: Vec::new(),
         search: None,
+        world: None,
+        sweep: None,
     }
 }
 
@@ -166,6 +168,7 @@ pub(super) fn searched() -> ResultFile {
             score: (number != 33).then_some(score),
             best: Some(best),
             at_secs: Some(number as f64 * 7.0),
+            ..TrialRecord::default()
         }
     });
     result.search = Some(SearchRecord {

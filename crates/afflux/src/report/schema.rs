@@ -10,6 +10,7 @@ use afflux_core::summary::Summary;
 use serde::{Deserialize, Serialize};
 
 use crate::interval::Interval;
+use crate::worlds::record::{SweepRecord, WorldRecord};
 
 /// The version that this code writes, and the greatest that it reads.
 pub(crate) const VERSION: u32 = 1;
@@ -46,6 +47,12 @@ pub(crate) struct ResultFile {
     /// How a search went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) search: Option<SearchRecord>,
+    /// What a simulated world showed besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) world: Option<WorldRecord>,
+    /// A sweep over simulated worlds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sweep: Option<SweepRecord>,
 }
 
 /// The program and how it was called.
@@ -323,6 +330,12 @@ pub(crate) struct TrialRecord {
     /// When it ended, in seconds since the search began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at_secs: Option<f64>,
+    /// Why it was made again, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) doubt: Option<String>,
+    /// The scores of all times that it was made, the doubted one first; empty when made once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) made: Vec<Option<f64>>,
 }
 
 /// A fixed setting.

@@ -9,6 +9,7 @@ use super::schema::{
     ComparisonRecord, ResultFile, RulesRecord, RunRecord, SearchRecord, TraceRecord,
 };
 use super::words::{count, interval, percent, quantity, replies as told_replies};
+use super::worlds;
 use crate::tables::number;
 
 /// Comparisons that have figures of their own; of the others there are the tables.
@@ -52,6 +53,7 @@ pub(super) fn sections(result: &ResultFile) -> Vec<Section> {
         sections.push(alone(run));
         sections.extend(of_runs(result, &[run], "", &html! {}));
     }
+    sections.extend(worlds::sections(result));
     for (index, record) in result.rules.iter().enumerate() {
         sections.extend(rules(index, record));
     }

@@ -4,22 +4,23 @@ use afflux_core::indicator::INDICATORS;
 use afflux_core::rules::{Gap, RuleFile, UNBOUNDED};
 
 use super::schema::{ResultFile, RunRecord, TraceRecord};
+use super::worlds;
 
 /// A table as text: a row of names, then the values; none of it in a unit that its name hides.
-struct Table {
+pub(super) struct Table {
     rows: csv::Writer<Vec<u8>>,
     count: usize,
 }
 
 impl Table {
-    fn new(names: &[&str]) -> Self {
+    pub(super) fn new(names: &[&str]) -> Self {
         let mut table = Self { rows: csv::Writer::from_writer(Vec::new()), count: 0 };
         table.write(names.iter().map(|name| (*name).to_owned()).collect());
         table.count = 0;
         table
     }
 
-    fn write(&mut self, row: Vec<String>) {
+    pub(super) fn write(&mut self, row: Vec<String>) {
         // Writing to memory fails only for rows of unequal length, which would be our own mistake.
         self.rows.write_record(row).expect("all rows of a table have the same length");
         self.count += 1;
@@ -51,7 +52,8 @@ pub(super) fn all(result: &ResultFile) -> Vec<(&'static str, Vec<u8>)> {
         ("survey", survey(result)),
         ("search", search(result)),
     ];
-    tables.into_iter().filter_map(|(name, table)| Some((name, table.finish()?))).collect()
+    let tables = tables.into_iter().chain(worlds::tables(result));
+    tables.filter_map(|(name, table)| Some((name, table.finish()?))).collect()
 }
 
 /// Runs with their numbers from 1, as all tables name them.

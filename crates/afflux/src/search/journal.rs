@@ -8,10 +8,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use afflux_core::search::Told;
+use afflux_core::search::{Pair, Told};
 use afflux_core::summary::Summary;
 use afflux_core::units::Span;
 use serde::{Deserialize, Serialize};
+
+use crate::experiment::Plan;
+use crate::search::external::identity;
 
 /// The version that this program writes and reads.
 pub(crate) const VERSION: u32 = 1;
@@ -42,12 +45,38 @@ pub(crate) struct Head {
     pub(crate) settle: Span,
     /// Counted time of a run at full length.
     pub(crate) length: Span,
+    /// Counted time of a confirming run.
+    pub(crate) confirm_length: Span,
     /// Rounds of the confirmation.
     pub(crate) pairs: u32,
+    /// Runs of each trial of the search.
+    pub(crate) runs: u32,
+    /// Whether candidates run without the baseline beside them.
+    pub(crate) unpaired: bool,
+    /// What the method starts from.
+    pub(crate) start: Start,
+}
+
+impl Head {
+    /// How the confirming runs are made.
+    pub(crate) fn plan(&self) -> Plan {
+        let (settle, length) = (self.settle, self.confirm_length);
+        Plan { pairs: self.pairs, settle, length, seed: self.seed, trace: None }
+    }
+}
+
+/// What a method starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Start {
+    /// Its own start; that of sharp is the paper's
+    Method,
+    /// A rule that settles at the best fixed setting
+    Fixed,
 }
 
 /// The part of a search that a trial belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Stage {
     /// The grid of fixed settings, the honest competitor.
@@ -68,13 +97,48 @@ pub(crate) struct Entry {
     pub(crate) trial: u64,
     /// What was deployed.
     pub(crate) label: String,
-    /// What it cost, in seconds, preparation included.
+    /// Its seed.
+    pub(crate) seed: u64,
+    /// Its place in a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pair: Option<Pair>,
+    /// The epoch and the round of the method that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) round: Option<(u32, u32)>,
+    /// The part of the full length that it ran.
+    #[serde(default = "full", skip_serializing_if = "is_full")]
+    pub(crate) fidelity: f64,
+    /// What it cost, in seconds, preparation and repetitions included.
     pub(crate) secs: f64,
     /// What it showed.
     pub(crate) told: Told,
+    /// Why and how it was made again, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) again: Option<Again>,
     /// All its numbers; kept for the confirmation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) summary: Option<Summary>,
+    /// The trial as the program wrote it that wanted it, for a method that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) written: Option<serde_json::Value>,
+}
+
+/// A trial that was doubted and made again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Again {
+    /// Why.
+    pub(crate) why: String,
+    /// The scores of all times, in their order, the doubted one first; none of one that failed.
+    pub(crate) scores: Vec<Option<f64>>,
+}
+
+const fn full() -> f64 {
+    1.0
+}
+
+fn is_full(fidelity: &f64) -> bool {
+    *fidelity == full()
 }
 
 /// An open journal, locked against a second search.
@@ -196,6 +260,16 @@ impl Journal {
         self.entries.iter().filter(move |entry| entry.stage == stage)
     }
 
+    /// Runs that were made where each trial of the search has `of_trial` of them: a trial made
+    /// again counts for each time, a confirming run for itself.
+    pub(crate) fn runs(&self, of_trial: u32) -> u64 {
+        let runs = |entry: &Entry| match entry.stage {
+            Stage::Confirm => 1,
+            _ => entry.again.as_ref().map_or(1, |again| again.scores.len()) * of_trial as usize,
+        };
+        self.entries.iter().map(|entry| runs(entry) as u64).sum()
+    }
+
     /// Seconds that trials took, all stages together.
     pub(crate) fn spent_secs(&self) -> f64 {
         self.entries.iter().map(|entry| entry.secs).sum()
@@ -236,12 +310,16 @@ impl Journal {
             ("workload file", theirs.workload_text.clone(), ours.workload_text.clone()),
             ("number of clients", theirs.clients.to_string(), ours.clients.to_string()),
             ("target", theirs.target.clone(), ours.target.clone()),
-            ("method", theirs.method.clone(), ours.method.clone()),
+            ("method", identity(&theirs.method), identity(&ours.method)),
             ("objective", theirs.objective.clone(), ours.objective.clone()),
             ("seed", theirs.seed.to_string(), ours.seed.to_string()),
             ("settling time", text(theirs.settle), text(ours.settle)),
             ("length", text(theirs.length), text(ours.length)),
+            ("confirming length", text(theirs.confirm_length), text(ours.confirm_length)),
             ("number of pairs", theirs.pairs.to_string(), ours.pairs.to_string()),
+            ("number of runs of a trial", theirs.runs.to_string(), ours.runs.to_string()),
+            ("--unpaired", theirs.unpaired.to_string(), ours.unpaired.to_string()),
+            ("--start", format!("{:?}", theirs.start), format!("{:?}", ours.start)),
         ] {
             if theirs != ours {
                 return Err(JournalError::Other { path: self.path.clone(), what, theirs, ours });
@@ -268,7 +346,11 @@ mod tests {
             seed: 1,
             settle: Span::from_secs(1),
             length: Span::from_secs(6),
+            confirm_length: Span::from_secs(6),
             pairs: 4,
+            runs: 1,
+            unpaired: false,
+            start: Start::Method,
         }
     }
 
@@ -277,9 +359,15 @@ mod tests {
             stage: Stage::Search,
             trial,
             label: format!("candidate {trial}"),
+            seed: 7,
+            pair: (trial > 2).then_some(Pair { number: trial / 2, is_baseline: false }),
+            round: Some((0, 3)),
+            fidelity: if trial == 4 { 0.1 } else { 1.0 },
             secs: 1.5,
             told: Told::Fault("no \"luck\"".to_owned()),
+            again: Some(Again { why: "it was odd".to_owned(), scores: vec![Some(0.1), None] }),
             summary: Some(Summary { total_mb_s: 0.1, ..Summary::default() }),
+            written: Some(serde_json::json!({"id": trial, "gap_of_ack": 0.1})),
         }
     }
 

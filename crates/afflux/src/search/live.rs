@@ -8,8 +8,8 @@ use afflux_core::search::{Best, Progress as Come};
 use afflux_core::target::Progress;
 
 use crate::failure::Failure;
-use crate::progress::{Line, interruption, words};
-use crate::search::budget::Budget;
+use crate::progress::{Line, Talk, interruption, words};
+use crate::search::Course;
 use crate::search::journal::Stage;
 use crate::tables::number;
 
@@ -28,7 +28,6 @@ pub(crate) struct Live {
 
 #[derive(Default)]
 struct State {
-    known: Vec<String>,
     began: Option<(Instant, f64)>,
 }
 
@@ -39,20 +38,19 @@ impl Live {
         Ok(Self { line, interrupted: interruption()?, state: Mutex::default() })
     }
 
-    /// Notes a result that later lines repeat.
-    pub(crate) fn best(&self, what: &str, score: f64) {
-        self.lock().known.push(format!("{what} {}", number(score)));
+    /// Says what people should not miss.
+    pub(crate) fn note(&self, what: &str) {
+        self.line.note(what);
     }
 
-    /// A trial of a stage begins.
+    /// A trial of a stage begins; `part` of the budget is spent.
     pub(crate) fn stage(
         &self,
         stage: Stage,
         come: &Come,
         best: Option<&Best>,
-        budget: &Budget,
-        spent_secs: f64,
-        runs: u64,
+        course: &Course,
+        part: f64,
     ) {
         let name = match stage {
             Stage::Grid => "fixed settings",
@@ -63,23 +61,17 @@ impl Live {
             line += &format!(", epoch {} round {}", come.epoch, come.round);
         }
         line += &format!(", {} of {} candidates left", come.candidates_left, come.candidates);
-        if let Some(best) = best {
-            line += &format!(", best {} {}", best.candidate.label(), number(best.score));
-        }
-        self.show(line, budget.spent_part(runs, spent_secs));
+        self.show(line, part, &best.map(|best| leader(best, course)).unwrap_or_default());
     }
 
     /// A confirming run begins.
-    pub(crate) fn confirming(
-        &self,
-        done: u64,
-        of: u64,
-        budget: &Budget,
-        spent_secs: f64,
-        runs: u64,
-    ) {
-        let line = format!("confirming: {done} of {of} runs done");
-        self.show(line, budget.spent_part(runs, spent_secs));
+    pub(crate) fn confirming(&self, done: u64, of: u64, part: f64) {
+        self.show(format!("confirming: {done} of {of} runs done"), part, "");
+    }
+
+    /// Where a search program's own words are said.
+    pub(crate) fn talk(&self) -> Talk {
+        self.line.talk()
     }
 
     /// The search is over, or given up.
@@ -87,18 +79,18 @@ impl Live {
         self.line.finish();
     }
 
-    fn show(&self, mut line: String, part: f64) {
+    /// Shows a line with the forecast, and one below it.
+    fn show(&self, mut line: String, part: f64, below: &str) {
         let mut state = self.lock();
-        for known in &state.known {
-            line += ", ";
-            line += known;
-        }
         // Forecast from this process's own pace: what an earlier one did says nothing about it.
         let &mut (began, part_at_begin) = state.began.get_or_insert((Instant::now(), part));
         if part > part_at_begin {
             let pace = began.elapsed().as_secs_f64() / (part - part_at_begin);
             let left = Duration::from_secs_f64((pace * (1.0 - part)).min(1e9));
             line += &format!(", at most {} left", words(left));
+        }
+        if !below.is_empty() {
+            line = format!("{line}\n{below}");
         }
         self.line.at((part * PARTS as f64) as u64);
         self.line.say(line);
@@ -107,6 +99,25 @@ impl Live {
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The best so far, and by how much.
+fn leader(best: &Best, course: &Course) -> String {
+    let label = best.candidate.label();
+    let mut line = format!("best so far {label} {}", number(best.score));
+    let runs = |runs: u32| if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+    match course.standings.against_baseline(&label) {
+        Some(change) => line += &format!(", {} over the baseline", change.in_percent()),
+        None => line += &format!(", no interval yet ({})", runs(best.runs)),
+    }
+    if let Some(fixed) = course.best_fixed.as_ref().filter(|f| f.candidate != best.candidate) {
+        let fixed_label = fixed.candidate.label();
+        line += &match course.standings.against(&fixed_label, &label) {
+            Some(change) => format!(", {} over the best fixed, {fixed_label}", change.in_percent()),
+            None => format!("; best fixed {fixed_label} {}", number(fixed.score)),
+        };
+    }
+    line
 }
 
 impl Progress for Live {

@@ -3,32 +3,42 @@
 //! A search has three stages. The grid of fixed settings comes first, as the honest competitor;
 //! then the method; then fresh runs of the baseline, the best fixed setting and what was found, in
 //! rotating order and with seeds of their own, which alone say what was gained.
+//!
+//! Unless it is told otherwise, the baseline runs beside each candidate, and what scores is the
+//! difference, so that drift of the target goes out. A trial that is doubted is made again.
 
 pub(crate) mod budget;
+pub(crate) mod external;
 pub(crate) mod journal;
 pub(crate) mod live;
-pub(crate) mod record;
+mod record;
+mod session;
+pub(crate) mod standing;
 #[cfg(test)]
 mod tests;
+mod trying;
+
+pub(crate) use session::Session;
 
 use std::time::Instant;
 
 use afflux_core::measure::{Measurement, TraceRequest};
 use afflux_core::objective::Objective;
 use afflux_core::search::{
-    self, Asked, Best, Candidate, End, Outcome, Setup, Strategy, Told, Trial,
+    self, Asked, Best, BestFixed, Candidate, End, Outcome, Outliers, Setup, Strategy, Told,
 };
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
-use afflux_core::target::{Run, Target, TargetError};
+use afflux_core::target::Target;
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 
-use crate::experiment::{Compared, Comparison, metrics};
+use crate::experiment::{Compared, Comparison, follow_on, metrics};
 use crate::failure::Failure;
 use budget::Budget;
-use journal::{Entry, Head, Journal, JournalError, Stage};
+use journal::{Entry, Head, Journal, JournalError, Stage, Start};
 use live::Live;
+use standing::Standings;
 
 /// The seeds of the confirmation lie apart from those that the search itself used.
 const FRESH_SEEDS: u64 = 1 << 32;
@@ -44,6 +54,19 @@ pub(crate) struct Driver<'a> {
     pub(crate) live: &'a Live,
 }
 
+/// What a search has learnt so far.
+#[derive(Default)]
+pub(crate) struct Course {
+    /// How candidates stand.
+    pub(crate) standings: Standings,
+    /// What runs are usual.
+    outliers: Outliers,
+    /// Seconds that pass here for each second of a run.
+    pace: f64,
+    /// The best of the grid, once that is over.
+    pub(crate) best_fixed: Option<Best>,
+}
+
 /// What a search found.
 pub(crate) struct Found {
     /// The best of the grid.
@@ -52,8 +75,8 @@ pub(crate) struct Found {
     pub(crate) best: Best,
     /// How the method ended.
     pub(crate) ended: String,
-    /// What was found against the baseline and against the best fixed setting, and that one against
-    /// the baseline.
+    /// What was found against the baseline; then, unless it is the best fixed setting itself,
+    /// against that one, and that one against the baseline.
     pub(crate) comparisons: Vec<Comparison>,
     /// All trials.
     pub(crate) entries: Vec<Entry>,
@@ -63,7 +86,7 @@ pub(crate) struct Found {
 
 /// A confirming run.
 pub(crate) struct Fresh {
-    /// 0 the baseline, 1 the best fixed setting, 2 what was found.
+    /// 0 the baseline, 1 what was found, 2 the best fixed setting where that is another.
     pub(crate) which: usize,
     /// Its round, from 0.
     pub(crate) round: u32,
@@ -84,32 +107,82 @@ impl From<JournalError> for Failure {
 impl Driver<'_> {
     /// Runs the search to its end, or from where it was killed.
     pub(crate) fn run(mut self) -> Result<Found, Failure> {
-        let run_secs = (self.head.settle + self.head.length).as_secs_f64();
+        let pace = self.pace()?;
+        let run_secs = pace * (self.head.settle + self.head.length).as_secs_f64();
+        let confirm_secs = pace * (self.head.settle + self.head.confirm_length).as_secs_f64();
         let reserve_runs = u64::from(self.head.pairs) * 3;
-        let search_budget = self.budget.less(reserve_runs, run_secs);
+        let search_budget = self.budget.less(reserve_runs, confirm_secs);
         if !search_budget.holds_more(0, 0.0, run_secs) {
             return Err(Failure::input(format!(
-                "a budget of {} is used up by {reserve_runs} confirming runs of {run_secs} s: \
+                "a budget of {} is used up by {reserve_runs} confirming runs of {confirm_secs} s: \
                  give more, or fewer --pairs",
                 self.budget
             )));
         }
-        let setup = Setup::new(self.head.seed);
+        let mut course = Course { pace, ..Course::default() };
+        let setup = Setup { paired: !self.head.unpaired, ..Setup::new(self.head.seed) };
         let build =
             |method: &str, setup: &Setup| search::build(method, setup).map_err(Failure::input);
-        let mut grid = build("grid", &setup)?;
-        // Half of the budget at most, so that the method has its own.
-        self.stage(Stage::Grid, grid.as_mut(), &search_budget.half())?;
+        // The grid may be all that is wanted. Else it has half of the budget at most, so that the
+        // method has its own.
+        let is_grid = self.head.method.split(':').next() == Some("grid");
+        let (method, budget) = match is_grid {
+            true => (self.head.method.as_str(), search_budget),
+            false => ("grid", search_budget.half()),
+        };
+        let mut grid = build(method, &setup)?;
+        let ended = self.stage(Stage::Grid, grid.as_mut(), &budget, &mut course)?;
         let fixed = grid.best().ok_or_else(|| {
             Failure::broken("no run of the grid succeeded; the journal has what each of them said")
         })?;
-        self.live.best(&format!("best fixed {}", fixed.candidate.label()), fixed.score);
-        let mut method = build(&self.head.method, &setup)?;
-        let ended = self.stage(Stage::Search, method.as_mut(), &search_budget)?;
-        let best = method.best().unwrap_or_else(|| fixed.clone());
+        let (best, ended) = if is_grid {
+            (fixed.clone(), ended)
+        } else {
+            let label = fixed.candidate.label();
+            let setup = Setup {
+                reference: course.standings.reference,
+                start: match self.head.start {
+                    Start::Method => None,
+                    Start::Fixed => BestFixed::of(&label, self.fair_gap(&label)).map(|f| f.rules()),
+                },
+                ..setup
+            };
+            course.best_fixed = Some(fixed.clone());
+            let (name, talk) = (&self.head.method, self.live.talk());
+            let mut method = external::strategy(name, &setup, &self.journal, talk)?;
+            let ended = self.stage(Stage::Search, method.as_mut(), &search_budget, &mut course)?;
+            // A program that decided is ended here: it must not disturb the confirming runs.
+            (method.best().unwrap_or_else(|| fixed.clone()), ended)
+        };
         let mut fresh = Vec::new();
         let comparisons = self.confirm(&fixed, &best, &mut fresh)?;
         Ok(Found { fixed, best, ended, comparisons, entries: self.journal.entries, fresh })
+    }
+
+    /// Seconds that pass here for each second of a run: budgets of time count those. Where runs do
+    /// not take their length, one that nobody keeps tells.
+    fn pace(&mut self) -> Result<f64, Failure> {
+        if self.target.is_in_real_time() || matches!(self.budget, Budget::Runs(_)) {
+            return Ok(1.0);
+        }
+        let (length, began) = (self.head.length, Instant::now());
+        let measured = self.measure(&Setting::none(), length, self.head.seed, None)?;
+        measured.map_err(Failure::broken)?;
+        Ok(began.elapsed().as_secs_f64() / (self.head.settle + length).as_secs_f64())
+    }
+
+    /// Runs and seconds so far, those of earlier lives of the search included.
+    fn spent(&self) -> (u64, f64) {
+        (self.journal.runs(self.head.runs), self.journal.spent_secs())
+    }
+
+    /// The fair gap of a path that a trial of the grid showed.
+    fn fair_gap(&self, label: &str) -> Option<Span> {
+        let mut trials = self.journal.of(Stage::Grid).filter(|entry| entry.label == label);
+        trials.find_map(|entry| match &entry.told {
+            Told::Outcome(outcome) => outcome.fair_gap_ns.map(Span::from_nanos),
+            _ => None,
+        })
     }
 
     /// Replays a stage from the journal and runs what is left of it. Says how it ended.
@@ -118,11 +191,20 @@ impl Driver<'_> {
         stage: Stage,
         strategy: &mut dyn Strategy,
         budget: &Budget,
+        course: &mut Course,
     ) -> Result<String, Failure> {
         for entry in self.journal.of(stage) {
+            let trial = match strategy.ask() {
+                Asked::Trials(trials) => trials.into_iter().find(|t| t.number == entry.trial),
+                Asked::Finished(_) => None,
+            };
             strategy.tell(entry.trial, entry.told.clone()).map_err(Failure::input)?;
+            course.standings.take(entry);
+            if let (Some(trial), Told::Outcome(outcome)) = (trial, &entry.told) {
+                course.outliers.take(&trial, outcome);
+            }
         }
-        let full_secs = (self.head.settle + self.head.length).as_secs_f64();
+        let full_secs = course.pace * (self.head.settle + self.head.length).as_secs_f64();
         // A later stage's entries mean that this one had ended; its budget is not asked again.
         if self.journal.entries.last().is_some_and(|last| last.stage as u8 > stage as u8) {
             return Ok("it had ended before".to_owned());
@@ -132,80 +214,31 @@ impl Driver<'_> {
                 Asked::Finished(end @ End::Coarse { .. }) => {
                     return Err(Failure::input(format!("{end}; and another --out")));
                 }
+                Asked::Finished(End::Program(error)) => return Err(external::failure(&error)),
                 Asked::Finished(end) => return Ok(end.to_string()),
                 Asked::Trials(trials) => trials,
             };
-            for trial in trials {
-                let (runs, spent) = (self.journal.entries.len() as u64, self.journal.spent_secs());
-                if !budget.holds_more(runs, spent, full_secs) {
-                    return Ok(format!("its budget of {budget} was used up"));
-                }
-                let best = strategy.best();
-                self.live.stage(
-                    stage,
-                    &strategy.progress(),
-                    best.as_ref(),
-                    &self.budget,
-                    spent,
-                    runs,
-                );
-                let told = self.try_out(stage, &trial)?;
-                strategy.tell(trial.number, told).map_err(Failure::broken)?;
+            // What is told may change what is wanted, so each trial is asked for anew.
+            let Some(trial) = trials.into_iter().next() else {
+                return Err(Failure::broken("the method asks for nothing and has not finished"));
+            };
+            let (runs, spent) = self.spent();
+            if !budget.holds_more(runs, spent, full_secs * f64::from(self.head.runs)) {
+                return Ok(format!("its budget of {budget} was used up"));
+            }
+            let (come, part) = (strategy.progress(), self.budget.spent_part(runs, spent));
+            self.live.stage(stage, &come, strategy.best().as_ref(), course, part);
+            let round = (stage == Stage::Search).then_some((come.epoch, come.round));
+            let told = self.try_out(stage, &trial, round, &mut course.outliers)?;
+            strategy.tell(trial.number, told).map_err(Failure::broken)?;
+            if let Some(entry) = self.journal.entries.last() {
+                course.standings.take(entry);
             }
         }
     }
 
-    /// Runs a trial and journals it; gives what the journal will say, to the last digit.
-    fn try_out(&mut self, stage: Stage, trial: &Trial) -> Result<Told, Failure> {
-        let setting = trial.candidate.deployable().map_err(Failure::broken)?;
-        let length_secs = (self.head.length.as_secs_f64() * trial.fidelity).ceil().max(1.0);
-        let length = Span::from_secs(length_secs as u64);
-        let began = Instant::now();
-        let told = match self.measure(&setting, length, trial.seed, None)? {
-            Ok(measurement) => {
-                let score = self.score(&Summary::of(&measurement));
-                Told::Outcome(Outcome::of(score, &measurement))
-            }
-            Err(why) => Told::Fault(why),
-        };
-        let secs = began.elapsed().as_secs_f64();
-        let label = trial.candidate.label();
-        let entry = Entry { stage, trial: trial.number, label, secs, told, summary: None };
-        let entry: Entry = serde_json::from_str(&serde_json::to_string(&entry)?)?;
-        let told = entry.told.clone();
-        self.journal.add(entry)?;
-        Ok(told)
-    }
-
-    fn score(&self, summary: &Summary) -> f64 {
-        self.objective.score_runs(std::slice::from_ref(summary), self.workload.is_bursty())
-    }
-
-    /// One run. What the target meets in it is the trial's; what makes all runs pointless is ours.
-    fn measure(
-        &mut self,
-        setting: &Setting,
-        length: Span,
-        seed: u64,
-        trace: Option<TraceRequest>,
-    ) -> Result<Result<Measurement, String>, Failure> {
-        let mut run = || {
-            self.target.prepare(self.workload)?;
-            self.target.deploy(setting)?;
-            let settle = self.head.settle;
-            self.target.run(&Run { seed, settle, length, progress: self.live, trace })
-        };
-        match run() {
-            Ok(measurement) => Ok(Ok(measurement)),
-            Err(TargetError::Cancelled) => {
-                Err(Failure::Broken("interrupted; the same command goes on from here".to_owned()))
-            }
-            Err(error @ TargetError::Unsuitable { .. }) => Err(Failure::input(error)),
-            Err(error) => Ok(Err(error.to_string())),
-        }
-    }
-
-    /// Fresh runs of all three, round by round, each round beginning with another one.
+    /// Fresh runs of the baseline, of what was found and of the best fixed setting, round by round,
+    /// each round beginning with another one.
     fn confirm(
         &mut self,
         fixed: &Best,
@@ -213,33 +246,43 @@ impl Driver<'_> {
         fresh: &mut Vec<Fresh>,
     ) -> Result<Vec<Comparison>, Failure> {
         let baseline = Candidate::setting("none");
-        let three = [&baseline, &fixed.candidate, &best.candidate];
+        let mut sides = vec![&baseline, &best.candidate];
+        if fixed.candidate != best.candidate {
+            sides.push(&fixed.candidate);
+        }
+        let mut trace = Some(TraceRequest::default());
         let rounds = u64::from(self.head.pairs);
+        let total = rounds * sides.len() as u64;
         for round in 0..rounds {
-            for turn in 0..3 {
-                let which = ((round + turn) % 3) as usize;
-                let trial = round * 3 + which as u64;
-                if self.journal.of(Stage::Confirm).any(|entry| entry.trial == trial) {
+            for turn in 0..sides.len() {
+                let which = (round as usize + turn) % sides.len();
+                if self.confirmed(round, which).is_some() {
                     continue;
                 }
-                let (runs, spent) = (self.journal.entries.len() as u64, self.journal.spent_secs());
+                let (runs, spent) = self.spent();
+                let part = self.budget.spent_part(runs, spent);
                 let done = self.journal.of(Stage::Confirm).count() as u64;
-                self.live.confirming(done, rounds * 3, &self.budget, spent, runs);
-                fresh.push(self.confirm_one(round, which, three[which])?);
+                self.live.confirming(done, total, part);
+                fresh.push(self.confirm_one(round, which, sides[which], &mut trace)?);
             }
         }
-        let summaries = |which: u64| -> Vec<Summary> {
-            let entry =
-                |round| self.journal.of(Stage::Confirm).find(|e| e.trial == round * 3 + which);
-            (0..rounds).filter_map(|round| entry(round)?.summary.clone()).collect()
+        let summaries = |which: usize| -> Vec<Summary> {
+            (0..rounds).filter_map(|round| self.confirmed(round, which)?.summary.clone()).collect()
         };
-        let (none, fixed_runs, found) = (summaries(0), summaries(1), summaries(2));
-        let labels = three.map(Candidate::label);
-        Ok(vec![
-            self.compared(&labels[0], &labels[2], &none, &found),
-            self.compared(&labels[1], &labels[2], &fixed_runs, &found),
-            self.compared(&labels[0], &labels[1], &none, &fixed_runs),
-        ])
+        let compared = |left: usize, right: usize| {
+            let labels = [sides[left].label(), sides[right].label()];
+            self.compared(&labels[0], &labels[1], &summaries(left), &summaries(right))
+        };
+        Ok(match sides.len() {
+            2 => vec![compared(0, 1)],
+            _ => vec![compared(0, 1), compared(2, 1), compared(0, 2)],
+        })
+    }
+
+    /// The entry of a confirming run that was made.
+    fn confirmed(&self, round: u64, which: usize) -> Option<&Entry> {
+        let trial = round * 3 + which as u64;
+        self.journal.of(Stage::Confirm).find(|entry| entry.trial == trial)
     }
 
     fn confirm_one(
@@ -247,24 +290,29 @@ impl Driver<'_> {
         round: u64,
         which: usize,
         candidate: &Candidate,
+        trace: &mut Option<TraceRequest>,
     ) -> Result<Fresh, Failure> {
         let setting = candidate.deployable().map_err(Failure::broken)?;
         let seed = self.head.seed + FRESH_SEEDS + round;
         let began = Instant::now();
-        let trace = Some(TraceRequest::default());
-        let measurement = self.measure(&setting, self.head.length, seed, trace)?;
+        let measurement = self.measure(&setting, self.head.confirm_length, seed, *trace)?;
         let measurement = measurement.map_err(|why| {
             Failure::broken(format!("a confirming run failed: {why}; the same command tries again"))
         })?;
-        let summary = Summary::of(&measurement);
-        let told = Told::Outcome(Outcome::of(self.score(&summary), &measurement));
+        follow_on(trace, &measurement);
         let entry = Entry {
             stage: Stage::Confirm,
             trial: round * 3 + which as u64,
             label: candidate.label(),
+            seed,
+            pair: None,
+            round: None,
+            fidelity: 1.0,
             secs: began.elapsed().as_secs_f64(),
-            told,
-            summary: Some(summary),
+            told: Told::Outcome(self.outcome(std::slice::from_ref(&measurement), Outcome::of)),
+            again: None,
+            summary: Some(Summary::of(&measurement)),
+            written: None,
         };
         self.journal.add(entry)?;
         Ok(Fresh { which, round: round as u32, seed, setting, measurement })

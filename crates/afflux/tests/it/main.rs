@@ -4,8 +4,10 @@
 
 mod bench;
 mod calibrate;
+mod external;
 mod lab;
 mod quickstart;
 mod report;
 mod rules;
 mod search;
+mod sim;

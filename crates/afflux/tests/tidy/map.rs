@@ -114,8 +114,8 @@ static REGISTRIES: &[Registry] = &[
         folder: "crates/core/src/search",
         table: "crates/core/src/search/mod.rs",
         named: Named::Module,
-        // What methods and their tests share, and how those speak that are programs of their own.
-        besides: &["candidate", "desk", "external", "testing", "told"],
+        // What methods and their tests share.
+        besides: &["candidate", "desk", "dice", "testing", "told", "walk"],
     },
     Registry {
         folder: "crates/core/src/device/elevator",
@@ -133,6 +133,12 @@ static REGISTRIES: &[Registry] = &[
         folder: "crates/core/workloads",
         table: "crates/core/src/workload/presets.rs",
         named: Named::Included("workloads/", ".toml"),
+        besides: &[],
+    },
+    Registry {
+        folder: "scenarios",
+        table: "crates/sim/src/scenario/shipped.rs",
+        named: Named::Included("scenarios/", ".toml"),
         besides: &[],
     },
     Registry {

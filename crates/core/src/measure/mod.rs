@@ -13,18 +13,19 @@
 //! assert_eq!(client.seconds, [[0, 100], [300, 0]]);
 //! ```
 
+mod bins;
+mod hits;
 mod latencies;
 mod trace;
 
 use serde::Serialize;
 
 use crate::class::Class;
-use crate::indicator::{COUNT, Signals};
 use crate::limits::HoldReason;
-use crate::path::{HoldTotals, PathKey, PathState};
-use crate::rules::Hits;
+use crate::path::{HoldTotals, PathKey, PathState, Ruling};
 use crate::units::{Span, Time};
 
+pub use hits::HitCounters;
 pub use latencies::Latencies;
 pub use trace::{MAX_POINTS, PathTrace, TracePoint, TraceRequest};
 
@@ -46,6 +47,15 @@ impl Measurement {
         let paths: u64 = self.clients.iter().map(|client| u64::from(client.data_paths)).sum();
         let secs = self.counted_secs * paths as f64 / self.data_replies() as f64;
         (paths > 0 && self.data_replies() > 0).then(|| Span::from_secs_f64(secs))
+    }
+
+    /// Which rules decided, by class and over all clients.
+    pub fn rule_hits(&self) -> [HitCounters; Class::ALL.len()] {
+        let mut all = <[HitCounters; Class::ALL.len()]>::default();
+        for client in &self.clients {
+            all.iter_mut().zip(&client.rule_hits).for_each(|(all, hits)| all.merge(hits));
+        }
+        all
     }
 
     /// Replies to reads and writes.
@@ -78,8 +88,8 @@ pub struct ClientMeasurement {
     pub data_paths: u32,
     /// What held requests back, by class.
     pub holds: [HoldTotals; Class::ALL.len()],
-    /// Which rules decided, by class; empty without rules.
-    pub rule_hits: [Vec<Hits>; Class::ALL.len()],
+    /// Which rules decided, by class and over all paths; empty without rules.
+    pub rule_hits: [HitCounters; Class::ALL.len()],
     /// Requests that ended without an answer, in the whole run.
     pub faults: u64,
     /// The first of them.
@@ -160,6 +170,13 @@ impl Recorder {
         if access > Span::ZERO {
             self.client.access_time.record(access);
             self.client.queue_time.record(queued);
+        }
+    }
+
+    /// A reply that arrived at `now` led to `ruling`.
+    pub fn ruling(&mut self, now: Time, class: Class, ruling: &Ruling) {
+        if let Some(rule) = ruling.rule.filter(|_| self.counts(now)) {
+            self.client.rule_hits[class.index()].count(rule, &ruling.signals);
         }
     }
 
@@ -251,49 +268,6 @@ struct HoldClock {
     before: Option<HoldTotals>,
 }
 
-/// Counts the hits of one path's rules.
-#[derive(Clone, Debug, Default)]
-pub struct HitCounters {
-    rules: Vec<(u64, [u64; COUNT])>,
-}
-
-impl HitCounters {
-    /// Counts a reply for which `rule` decided.
-    pub fn count(&mut self, rule: u32, signals: &Signals) {
-        let rule = rule as usize;
-        if self.rules.len() <= rule {
-            self.rules.resize(rule + 1, (0, [0; COUNT]));
-        }
-        let (count, sums) = &mut self.rules[rule];
-        *count += 1;
-        for axis in 0..COUNT {
-            sums[axis] = sums[axis].saturating_add(signals[axis]);
-        }
-    }
-
-    /// Adds these counters to `hits`, weighing the means.
-    pub fn add_to(&self, hits: &mut Vec<Hits>) {
-        if hits.len() < self.rules.len() {
-            hits.resize(self.rules.len(), Hits::default());
-        }
-        for (hits, (count, sums)) in hits.iter_mut().zip(&self.rules) {
-            let mean = |axis: usize| sums[axis].checked_div(*count).unwrap_or(0);
-            *hits = merge(hits, &Hits { count: *count, means: std::array::from_fn(mean) });
-        }
-    }
-}
-
-/// Two counts of the same rule as one, with means weighted by count.
-pub fn merge(left: &Hits, right: &Hits) -> Hits {
-    let count = left.count + right.count;
-    let mean = |axis: usize| {
-        let sum = u128::from(left.means[axis]) * u128::from(left.count)
-            + u128::from(right.means[axis]) * u128::from(right.count);
-        sum.checked_div(u128::from(count)).unwrap_or(0) as u64
-    };
-    Hits { count, means: std::array::from_fn(mean) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +290,22 @@ mod tests {
     }
 
     #[test]
+    fn rules_hit_outside_the_counted_time_do_not_count() {
+        let mut recorder = Recorder::new(at(1_000), Span::from_secs(1));
+        let ruling = |rule| Ruling { signals: [7, 8, 1_000], rule, window_changed: false };
+        for (millis, rule) in
+            [(999, Some(0)), (1_000, Some(1)), (1_500, None), (1_999, Some(1)), (2_000, Some(0))]
+        {
+            recorder.ruling(at(millis), Class::Write, &ruling(rule));
+        }
+        let clients = vec![recorder.client.clone(), recorder.finish(at(2_000))];
+        let [read, write, _] = Measurement { counted_secs: 1.0, clients }.rule_hits();
+        assert!(read.hits().is_empty());
+        assert_eq!(write.hits().iter().map(|hits| hits.count).collect::<Vec<_>>(), [0, 4]);
+        assert_eq!(write.medians(), [None, Some([7, 8, 1_000])]);
+    }
+
+    #[test]
     fn holds_go_to_the_seconds_in_which_they_were() {
         let totals = |secs: u64| {
             let mut totals = HoldTotals::default();
@@ -335,17 +325,5 @@ mod tests {
         assert_eq!(gaps, [3, 0, 4, 1].map(|secs: u64| secs * 1_000_000_000));
         let untraced = Recorder::new(at(0), Span::from_secs(4)).tracing(0, None);
         assert_eq!((untraced.traces(), untraced.holds_due()), (false, Time::NEVER));
-    }
-
-    #[test]
-    fn hits_merge_by_weight() {
-        let mut hits = Vec::new();
-        let mut counters = HitCounters::default();
-        counters.count(1, &[10, 20, 3_000]);
-        counters.count(1, &[20, 40, 5_000]);
-        counters.add_to(&mut hits);
-        counters.add_to(&mut hits);
-        assert_eq!(hits[0], Hits::default());
-        assert_eq!(hits[1], Hits { count: 4, means: [15, 30, 4_000] });
     }
 }

@@ -84,6 +84,8 @@ struct Followed {
     /// Every so many replies one is kept.
     stride: u64,
     points: Vec<TracePoint>,
+    /// When the last reply was taken.
+    last_nanos: u64,
     slot_bytes: Vec<u64>,
 }
 
@@ -121,6 +123,10 @@ impl Tracer {
             *sum += bytes;
         }
         followed.bytes += bytes;
+        // Two replies that come at once may be taken in the other order. The state is that after
+        // both, so the second is not drawn before the first.
+        let at_nanos = at_nanos.max(followed.last_nanos);
+        followed.last_nanos = at_nanos;
         followed.take(|| TracePoint {
             at_nanos,
             signals: state.signals(),
@@ -153,7 +159,8 @@ impl Tracer {
 
 impl Followed {
     fn new(slots: usize) -> Self {
-        Self { replies: 0, bytes: 0, stride: 1, points: Vec::new(), slot_bytes: vec![0; slots] }
+        let (points, slot_bytes) = (Vec::new(), vec![0; slots]);
+        Self { replies: 0, bytes: 0, stride: 1, points, last_nanos: 0, slot_bytes }
     }
 
     fn take(&mut self, point: impl FnOnce() -> TracePoint) {
@@ -202,6 +209,18 @@ mod tests {
         let times: Vec<u64> = trace.points.iter().map(|point| point.at_nanos).collect();
         assert_eq!(times[0], 0);
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 80_000_000), "{times:?}");
+    }
+
+    #[test]
+    fn replies_that_overtake_each_other_are_drawn_in_the_order_in_which_they_were_taken() {
+        let mut tracer = Tracer::new(TraceRequest::default(), Span::from_secs(1));
+        for millis in [10, 30, 29, 31] {
+            tracer.reply(key(0, Class::Read), &state(), Span::from_millis(millis), 1);
+        }
+        let trace = tracer.finish().unwrap();
+        let millis: Vec<u64> =
+            trace.points.iter().map(|point| point.at_nanos / 1_000_000).collect();
+        assert_eq!(millis, [10, 30, 30, 31]);
     }
 
     #[test]

@@ -122,6 +122,18 @@ impl Expression {
         result.is_finite().then_some(result)
     }
 
+    /// Whether the name stands in it anywhere.
+    pub(super) fn names(&self, name: &str) -> bool {
+        match self {
+            Self::Number(_) => false,
+            Self::Name(known) => known.name == name,
+            Self::Negate(of) => of.names(name),
+            Self::Binary(_, left, right) => left.names(name) || right.names(name),
+            Self::Call(_, arguments) => arguments.iter().any(|argument| argument.names(name)),
+            Self::If(_, parts) => parts.iter().any(|part| part.names(name)),
+        }
+    }
+
     fn strength(&self) -> u8 {
         match self {
             Self::Binary(operator, ..) => operator.strength(),

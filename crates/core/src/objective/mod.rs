@@ -11,6 +11,7 @@
 //! let run = Summary { tp_mb_s: 50.0, var_mb_s: 4.0, p99_ms: 20.0, ..Summary::default() };
 //! assert_eq!(steady.score(&run), 42.0);
 //! assert_eq!(steady.to_string(), "tp - 1 * var - 0.2 * p99");
+//! assert!(steady.names("p99") && !steady.names("cv"));
 //! assert_eq!("tp-if-steady".parse::<Objective>().unwrap().to_string(), "if(cv < 0.2, tp, 0)");
 //!
 //! let wrong = "tp - 2 * vars".parse::<Objective>().unwrap_err();
@@ -67,6 +68,11 @@ pub struct Objective {
 }
 
 impl Objective {
+    /// Whether it names that number.
+    pub fn names(&self, name: &str) -> bool {
+        self.expression.names(name)
+    }
+
     /// The score of one run of a steady workload: finite, or [`WORST`]. More is better.
     pub fn score(&self, run: &Summary) -> f64 {
         self.expression.value(&|name| (name.of)(run)).unwrap_or(WORST)

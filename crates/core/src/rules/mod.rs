@@ -35,7 +35,7 @@ pub use lint::{Finding, LintError, Severity};
 pub use print::{State, value_text};
 pub use shipped::{SHIPPED, shipped};
 pub use simplify::{Simplified, Step, simplify};
-pub use split::{SplitError, hottest, split};
+pub use split::{SplitError, hottest, split, split_at};
 pub use text::{ParseError, ParseErrors};
 
 use crate::indicator::{COUNT, INDICATORS, Signals};
@@ -126,6 +126,24 @@ pub struct Hits {
     pub count: u64,
     /// Mean of each indicator over those replies, in its own unit, rounded down.
     pub means: Signals,
+}
+
+impl Hits {
+    /// What several rules, or one rule in several places, saw together: counts add up, means are
+    /// weighted by them and rounded down once, as the original merges what its clients saw.
+    pub fn together<'a>(all: impl IntoIterator<Item = &'a Self, IntoIter: Clone>) -> Self {
+        let all = all.into_iter();
+        let count: u128 = all.clone().map(|hits| u128::from(hits.count)).sum();
+        let mean = |axis: usize| {
+            let least = all.clone().map(|hits| hits.means[axis]).min().unwrap_or(0);
+            // Only distances are weighted: the sum of whole products could pass 128 bits.
+            let over = |hits: &Self| u128::from(hits.count) * u128::from(hits.means[axis] - least);
+            let sum = all.clone().map(over).fold(0, u128::saturating_add);
+            least + sum.checked_div(count).unwrap_or(0) as u64
+        };
+        let means = std::array::from_fn(mean);
+        Self { count: u64::try_from(count).unwrap_or(u64::MAX), means }
+    }
 }
 
 /// One rule.

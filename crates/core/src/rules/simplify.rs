@@ -8,7 +8,6 @@ use std::fmt;
 
 use super::space::union;
 use super::{Hits, Region, Rule, RuleSet};
-use crate::indicator::Signals;
 
 /// A simplified set, and how it came about.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +97,7 @@ fn merge_equals(rules: &mut Vec<Numbered>, steps: &mut Vec<Step>) {
             continue;
         };
         let (kept, gone) = (first.min(second), first.max(second));
-        let hits = both(&rules[kept].rule.hits, &rules[gone].rule.hits);
+        let hits = Hits::together([&rules[kept].rule.hits, &rules[gone].rule.hits]);
         rules[kept].rule = Rule { region, hits, ..rules[kept].rule };
         let gone = rules.remove(gone).number;
         steps.push(Step::Merged { kept: rules[kept].number, gone, region });
@@ -137,24 +136,11 @@ fn drop_one(rules: &mut Vec<Numbered>, steps: &mut Vec<Step>) -> bool {
     false
 }
 
-/// The hits of two rules together: counts added, means weighted and rounded down.
-fn both(a: &Hits, b: &Hits) -> Hits {
-    let count = u128::from(a.count) + u128::from(b.count);
-    let weigh = |axis: usize| {
-        let (a, b) = ((a.count, a.means[axis]), (b.count, b.means[axis]));
-        let (low, high) = if a.1 <= b.1 { (a, b) } else { (b, a) };
-        // Only the distance is weighted: the sum of both products could pass 128 bits.
-        let share = u128::from(high.0) * u128::from(high.1 - low.1);
-        low.1 + share.checked_div(count).unwrap_or(0) as u64
-    };
-    let means: Signals = std::array::from_fn(weigh);
-    Hits { count: a.count.saturating_add(b.count), means }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::space::testing::{corners, holders, partition};
     use super::*;
+    use crate::indicator::Signals;
     use crate::rules::{Action, split};
     use proptest::prelude::*;
 
@@ -188,7 +174,7 @@ mod tests {
         let text = "rule 2 does the same as rule 1: rule 1 now has any";
         assert_eq!(done.steps[0].to_string(), text);
         let huge = Hits { count: u64::MAX, means: [u64::MAX; 3] };
-        assert_eq!(both(&huge, &huge).means, huge.means);
+        assert_eq!(Hits::together([&huge, &huge]).means, huge.means);
     }
 
     #[test]

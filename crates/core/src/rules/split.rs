@@ -4,10 +4,13 @@
 
 use super::space::halves;
 use super::{Hits, Region, Rule, RuleSet, UNBOUNDED};
-use crate::indicator::{COUNT, INDICATORS, Unit};
+use crate::indicator::{COUNT, INDICATORS, Signals, Unit};
 
 /// The original's infinity, in its own units; our unbounded tops use it for midpoints only.
 const ORIGINAL_INFINITY: u64 = 2_147_483_647;
+
+/// Stands for an indicator's name where all of them are meant.
+const EVERY_INDICATOR: &str = "every indicator";
 
 /// A rule that cannot be split.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +31,7 @@ pub enum SplitError {
     TooNarrow {
         /// The rule, from 1.
         number: usize,
-        /// The indicator in which its box is too narrow.
+        /// The indicator in which its box is too narrow, or `every indicator`.
         indicator: &'static str,
         /// Its box.
         region: String,
@@ -62,30 +65,64 @@ pub fn hottest(set: &RuleSet) -> Option<usize> {
 /// # Errors
 /// When there is no such rule, or its box holds a single value in some indicator.
 pub fn split(set: &RuleSet, index: usize) -> Result<RuleSet, SplitError> {
-    let number = index.saturating_add(1);
-    let rule =
-        set.rules.get(index).ok_or(SplitError::NoSuchRule { number, rules: set.rules.len() })?;
+    let rule = rule_at(set, index)?;
+    let cuts = cuts(&rule.region, &rule.hits.means);
+    match cuts.iter().position(Option::is_none) {
+        Some(axis) => Err(too_narrow(rule, index, INDICATORS[axis].name)),
+        None => Ok(cut_up(set, index, &cuts)),
+    }
+}
+
+/// Cuts the rule at `index` in each indicator at the value given for it, such as its median, as
+/// Remy does: an indicator in which its box holds a single value is left.
+///
+/// Otherwise as [`split()`]: a value that is not strictly inside gives way to the middle.
+///
+/// # Errors
+/// When there is no such rule, or its box holds a single value in every indicator.
+pub fn split_at(set: &RuleSet, index: usize, at: &Signals) -> Result<RuleSet, SplitError> {
+    let rule = rule_at(set, index)?;
+    let cuts = cuts(&rule.region, at);
+    match cuts.iter().all(Option::is_none) {
+        true => Err(too_narrow(rule, index, EVERY_INDICATOR)),
+        false => Ok(cut_up(set, index, &cuts)),
+    }
+}
+
+fn rule_at(set: &RuleSet, index: usize) -> Result<&Rule, SplitError> {
+    let (number, rules) = (index.saturating_add(1), set.rules.len());
+    set.rules.get(index).ok_or(SplitError::NoSuchRule { number, rules })
+}
+
+fn too_narrow(rule: &Rule, index: usize, indicator: &'static str) -> SplitError {
+    SplitError::TooNarrow { number: index + 1, indicator, region: rule.region.to_string() }
+}
+
+/// Replaces a rule by the pieces into which the cuts of its sides part it.
+fn cut_up(set: &RuleSet, index: usize, cuts: &[Option<u64>; COUNT]) -> RuleSet {
+    let rule = set.rules[index];
     let mut children = vec![rule.region];
-    for (axis, indicator) in INDICATORS.iter().enumerate() {
-        let at = cut(&rule.region, axis, rule.hits.means[axis]).ok_or_else(|| {
-            let region = rule.region.to_string();
-            SplitError::TooNarrow { number, indicator: indicator.name, region }
-        })?;
+    for (axis, at) in cuts.iter().enumerate() {
+        let Some(at) = *at else { continue };
         children = children.iter().flat_map(|child| halves(child, axis, at)).collect();
     }
-    debug_assert_eq!(children.len(), 1 << COUNT);
     let child = |region| Rule { region, action: rule.action, hits: Hits::default() };
     let mut result = set.clone();
     result.rules.splice(index..=index, children.into_iter().map(child));
-    Ok(result)
+    result
+}
+
+/// Where to cut each side of a box that is best cut at `at`.
+fn cuts(region: &Region, at: &Signals) -> [Option<u64>; COUNT] {
+    std::array::from_fn(|axis| cut(region, axis, at[axis]))
 }
 
 /// Where to cut one side of a box; none when there is no value strictly inside.
-fn cut(region: &Region, axis: usize, mean: u64) -> Option<u64> {
+fn cut(region: &Region, axis: usize, at: u64) -> Option<u64> {
     let (low, high) = (region.low[axis], region.high[axis]);
     let inside = |at: u64| low < at && at < high;
-    if inside(mean) {
-        return Some(mean);
+    if inside(at) {
+        return Some(at);
     }
     let infinity = match INDICATORS[axis].unit {
         Unit::Nanos => ORIGINAL_INFINITY * 1_000,
@@ -106,7 +143,6 @@ fn cut(region: &Region, axis: usize, mean: u64) -> Option<u64> {
 mod tests {
     use super::super::space::testing::{corners, holders, partition};
     use super::*;
-    use crate::indicator::Signals;
     use crate::rules::Action;
     use proptest::prelude::*;
 
@@ -162,6 +198,29 @@ mod tests {
     }
 
     #[test]
+    fn at_given_values_a_side_of_one_value_is_left() {
+        let mut set = RuleSet::uniform(Action { add: 0.3, ..Action::NONE });
+        set.rules[0].hits = Hits { count: 5, means: [9, 9, 9] };
+        set.rules[0].region.high = [100, 1, 100];
+        // The value given for the last side is its lower bound, so that the middle is taken.
+        let result = split_at(&set, 0, &[20, 0, 0]).unwrap();
+        let sides: Vec<_> =
+            result.rules.iter().map(|rule| (rule.region.low, rule.region.high)).collect();
+        let expected: [(Signals, Signals); 4] = [
+            ([0, 0, 0], [20, 1, 50]),
+            ([0, 0, 50], [20, 1, 100]),
+            ([20, 0, 0], [100, 1, 50]),
+            ([20, 0, 50], [100, 1, 100]),
+        ];
+        assert_eq!(sides, expected);
+        assert!(result.rules.iter().all(|rule| rule.action == set.rules[0].action));
+        set.rules[0].region.high = [1, 1, 1];
+        let error = split_at(&set, 0, &[0; 3]).unwrap_err().to_string();
+        assert!(error.contains("too narrow in every indicator"), "{error}");
+        assert!(split_at(&set, 1, &[0; 3]).is_err());
+    }
+
+    #[test]
     fn the_hottest_is_the_first_of_the_greatest_and_never_one_without_hits() {
         let mut set = RuleSet::uniform(Action::NONE);
         assert_eq!(hottest(&set), None);
@@ -182,10 +241,15 @@ mod tests {
             for (pick, means) in steps {
                 let index = pick % set.rules.len();
                 set.rules[index].hits.means = means;
+                let at_values = split_at(&set, index, &means);
                 match split(&set, index) {
                     Ok(result) => {
                         prop_assert_eq!(result.rules.len(), set.rules.len() + 7);
+                        prop_assert_eq!(Ok(&result), at_values.as_ref());
                         set = result;
+                    }
+                    Err(SplitError::TooNarrow { .. }) if at_values.is_ok() => {
+                        set = at_values.unwrap();
                     }
                     Err(SplitError::TooNarrow { .. }) => {}
                     Err(error) => prop_assert!(false, "{}", error),

@@ -6,11 +6,10 @@
 //! best that it knows and is heated again. Not from the papers, which only compare with such
 //! methods.
 
-use super::desk::{Desk, Duel, FAULTS, PAIRED, Standing};
-use super::random::{CUTS, Dice, REPEATS, WINDOW};
-use super::{
-    Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
-};
+use super::desk::{Duel, FAULTS, Standing};
+use super::dice::{CUTS, Dice, WINDOW};
+use super::walk::{REPEATS, Steps, Walk};
+use super::{MethodEntry, Progress, Setup, Strategy};
 use crate::parameters::{Parameter, ParameterError, Parameters};
 use crate::rules::RuleSet;
 
@@ -31,21 +30,23 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         CUTS,
         WINDOW,
         REPEATS,
-        PAIRED,
         FAULTS,
     ],
-    build: |parameters, setup| Ok(Box::new(Anneal::new(parameters, setup)?)),
+    build,
 };
 
 /// It is cold at this part of the first temperature.
 const COLD: f64 = 0.01;
 
+fn build(parameters: &Parameters, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterError> {
+    let hottest = parameters.number("temperature", 0.01, 100.0)? / 100.0;
+    let cooling = parameters.number("cooling", 0.5, 0.9999)?;
+    let anneal = Anneal { here: None, hottest, temperature: hottest, cooling, heatings: 0 };
+    Ok(Box::new(Walk::new(parameters, setup, anneal)?))
+}
+
+/// The duel judges what is the best; the walk itself may go down.
 struct Anneal {
-    dice: Dice,
-    desk: Desk<()>,
-    /// Judges what is the best; the walk itself may go down.
-    duel: Duel,
-    candidate: Standing,
     /// Where the walk stands, with its score.
     here: Option<(RuleSet, f64)>,
     /// In parts of the score.
@@ -53,44 +54,15 @@ struct Anneal {
     temperature: f64,
     cooling: f64,
     heatings: u32,
-    end: Option<End>,
 }
 
-impl Anneal {
-    fn new(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
-        let mut dice = Dice::new(parameters, setup)?;
-        let first = Candidate::rules(setup.start.clone().unwrap_or_else(|| dice.set()));
-        let hottest = parameters.number("temperature", 0.01, 100.0)? / 100.0;
-        let mut anneal = Self {
-            dice,
-            desk: Desk::open(parameters, setup)?,
-            duel: Duel::new(parameters.count(REPEATS.name, 1, 100)? as u32),
-            candidate: Standing::new(first.clone()),
-            here: None,
-            hottest,
-            temperature: hottest,
-            cooling: parameters.number("cooling", 0.5, 0.9999)?,
-            heatings: 0,
-            end: None,
-        };
-        anneal.send(first);
-        Ok(anneal)
-    }
-
-    fn send(&mut self, candidate: Candidate) {
-        self.desk.post(&candidate, 0, 1.0, ());
-        self.candidate = Standing::new(candidate.clone());
-        self.duel.challenge(candidate);
-    }
-
-    /// Goes to the candidate, or stays, and picks the next one.
-    fn step(&mut self) {
-        if let (Some(score), Some(rules)) =
-            (self.candidate.mean(), self.candidate.candidate.rule_set())
-        {
+impl Steps for Anneal {
+    /// Goes to what was tried, or stays, and picks a neighbour.
+    fn next(&mut self, dice: &mut Dice, duel: &mut Duel, tried: &Standing, _: bool) -> RuleSet {
+        if let (Some(score), Some(rules)) = (tried.mean(), tried.candidate.rule_set()) {
             let goes = self.here.as_ref().is_none_or(|(_, before)| {
                 let scale = (self.temperature * before.abs()).max(f64::MIN_POSITIVE);
-                score >= *before || self.dice.part() < libm::exp((score - before) / scale)
+                score >= *before || dice.part() < libm::exp((score - before) / scale)
             });
             if goes {
                 self.here = Some((rules.clone(), score));
@@ -100,51 +72,23 @@ impl Anneal {
         if self.temperature < self.hottest * COLD {
             self.temperature = self.hottest;
             self.heatings += 1;
-            let best = self.duel.best();
+            let best = duel.best();
             let rules =
                 best.and_then(|best| Some((best.candidate.rule_set()?.clone(), best.score)));
             self.here = rules.or(self.here.take());
         }
-        let next = match &self.here {
-            Some((rules, _)) => self.dice.neighbour(rules),
-            None => self.dice.set(),
-        };
-        self.send(Candidate::rules(next));
-    }
-}
-
-impl Strategy for Anneal {
-    fn ask(&mut self) -> Asked {
-        self.desk.answer(self.end.as_ref())
-    }
-
-    fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
-        if let Ok(outcome) = &run.shown {
-            self.dice.observe(outcome);
-            self.candidate.take(run.number, outcome.score);
+        match &self.here {
+            Some((rules, _)) => dice.neighbour(rules),
+            None => dice.set(),
         }
-        match self.duel.take(run.number, &run.shown) {
-            Some(number) => self.desk.post(&run.candidate, number, 1.0, ()),
-            None => self.step(),
-        }
-        self.end = self.end.take().or_else(|| self.desk.worn_out());
-        Ok(())
-    }
-
-    fn best(&self) -> Option<Best> {
-        self.duel.best()
     }
 
     fn progress(&self) -> Progress {
-        let rules = self.candidate.candidate.rule_set().map_or(0, |set| set.rules.len());
         Progress {
             stage: "a walk that gets colder",
             epoch: self.heatings,
             candidates: 1,
             candidates_left: 1,
-            rules: rules as u64,
-            told: self.desk.told(),
             ..Progress::default()
         }
     }
@@ -153,6 +97,7 @@ impl Strategy for Anneal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Candidate;
     use crate::search::testing::{Oracle, drive, replays};
 
     #[test]
@@ -169,7 +114,7 @@ mod tests {
     fn some_prefixes_of_a_journal_lead_to_the_same_asks() {
         let fails = |number| number % 41 == 5;
         let oracle = Oracle { noise_percent: 4.0, outlier_every: 3, fails, ..Oracle::new(4) };
-        for method in ["anneal:temperature=3", "anneal:cooling=0.8,paired=on"] {
+        for method in ["anneal:temperature=3", "anneal:cooling=0.8"] {
             let course = drive(method, &Setup::new(4), &oracle, 200);
             let ends = course.tells.len();
             (0..ends).step_by(7).for_each(|kept| replays(method, &Setup::new(4), &course, kept));

@@ -4,11 +4,10 @@
 //! variable of one rule changes at a time; what is better stays. After `patience` neighbours in a
 //! row that were no better, it starts anew elsewhere.
 
-use super::desk::{Desk, Duel, FAULTS, PAIRED};
-use super::random::{CUTS, Dice, REPEATS, WINDOW};
-use super::{
-    Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
-};
+use super::desk::{Duel, FAULTS, Standing};
+use super::dice::{CUTS, Dice, WINDOW};
+use super::walk::{REPEATS, Steps, Walk};
+use super::{Best, MethodEntry, Progress, Setup, Strategy};
 use crate::parameters::{Parameter, ParameterError, Parameters};
 use crate::rules::RuleSet;
 
@@ -24,98 +23,51 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         CUTS,
         WINDOW,
         REPEATS,
-        PAIRED,
         FAULTS,
     ],
-    build: |parameters, setup| Ok(Box::new(Climb::new(parameters, setup)?)),
+    build,
 };
 
+fn build(parameters: &Parameters, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterError> {
+    let climb = Climb {
+        patience: parameters.count("patience", 1, 10_000)?,
+        in_vain: 0,
+        restarts: 0,
+        summit: None,
+    };
+    Ok(Box::new(Walk::new(parameters, setup, climb)?))
+}
+
+/// The duel is the hill that is being climbed: its champion is where the climber stands.
 struct Climb {
-    dice: Dice,
-    desk: Desk<()>,
-    /// The hill that is being climbed: its champion is where the climber stands.
-    duel: Duel,
-    repeats: u32,
     patience: u64,
     /// Neighbours in a row that were no better.
     in_vain: u64,
     restarts: u32,
-    rules: u64,
     /// The best of the hills before.
     summit: Option<Best>,
-    end: Option<End>,
 }
 
-impl Climb {
-    fn new(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
-        let repeats = parameters.count(REPEATS.name, 1, 100)? as u32;
-        let mut climb = Self {
-            dice: Dice::new(parameters, setup)?,
-            desk: Desk::open(parameters, setup)?,
-            duel: Duel::new(repeats),
-            repeats,
-            patience: parameters.count("patience", 1, 10_000)?,
-            in_vain: 0,
-            restarts: 0,
-            rules: 0,
-            summit: None,
-            end: None,
-        };
-        let first = setup.start.clone().unwrap_or_else(|| climb.dice.set());
-        climb.send(first);
-        Ok(climb)
-    }
-
-    fn send(&mut self, set: RuleSet) {
-        self.rules = set.rules.len() as u64;
-        let candidate = Candidate::rules(set);
-        self.desk.post(&candidate, 0, 1.0, ());
-        self.duel.challenge(candidate);
-    }
-
+impl Steps for Climb {
     /// The next neighbour, or the foot of the next hill.
-    fn step(&mut self) {
-        let next = match self.duel.champion() {
-            Some(here) if self.in_vain < self.patience => self.dice.neighbour(here),
+    fn next(&mut self, dice: &mut Dice, duel: &mut Duel, _: &Standing, won: bool) -> RuleSet {
+        self.in_vain = if won { 0 } else { self.in_vain + 1 };
+        match duel.champion() {
+            Some(here) if self.in_vain < self.patience => dice.neighbour(here),
             _ => {
-                self.summit = self.best();
-                self.duel = Duel::new(self.repeats);
+                self.summit = self.best(duel);
+                *duel = Duel::new(duel.repeats());
                 self.restarts += 1;
                 self.in_vain = 0;
-                self.dice.set()
-            }
-        };
-        self.send(next);
-    }
-}
-
-impl Strategy for Climb {
-    fn ask(&mut self) -> Asked {
-        self.desk.answer(self.end.as_ref())
-    }
-
-    fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
-        if let Ok(outcome) = &run.shown {
-            self.dice.observe(outcome);
-        }
-        let before = self.duel.best().map(|best| best.trial);
-        match self.duel.take(run.number, &run.shown) {
-            Some(number) => self.desk.post(&run.candidate, number, 1.0, ()),
-            None => {
-                let moved = self.duel.best().map(|best| best.trial) != before;
-                self.in_vain = if moved { 0 } else { self.in_vain + 1 };
-                self.step();
+                dice.set()
             }
         }
-        self.end = self.end.take().or_else(|| self.desk.worn_out());
-        Ok(())
     }
 
-    fn best(&self) -> Option<Best> {
-        match (self.summit.clone(), self.duel.best()) {
+    fn best(&self, duel: &Duel) -> Option<Best> {
+        match (self.summit.clone(), duel.best()) {
             // One lucky run at the foot of a hill is no summit.
-            (Some(old), Some(new)) if new.runs < self.repeats || old.score >= new.score => {
+            (Some(old), Some(new)) if new.runs < duel.repeats() || old.score >= new.score => {
                 Some(old)
             }
             (old, new) => new.or(old),
@@ -128,8 +80,6 @@ impl Strategy for Climb {
             epoch: self.restarts,
             candidates: self.patience,
             candidates_left: self.patience - self.in_vain.min(self.patience),
-            rules: self.rules,
-            told: self.desk.told(),
             ..Progress::default()
         }
     }
@@ -138,6 +88,7 @@ impl Strategy for Climb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::Candidate;
     use crate::search::testing::{Oracle, drive, replays};
 
     #[test]
@@ -155,7 +106,7 @@ mod tests {
     fn some_prefixes_of_a_journal_lead_to_the_same_asks() {
         let fails = |number| number % 41 == 5;
         let oracle = Oracle { noise_percent: 4.0, outlier_every: 3, fails, ..Oracle::new(4) };
-        for method in ["climb:patience=9", "climb:patience=9,paired=on"] {
+        for method in ["climb:patience=9", "climb:patience=9,repeats=2"] {
             let course = drive(method, &Setup::new(4), &oracle, 200);
             let ends = course.tells.len();
             (0..ends).step_by(7).for_each(|kept| replays(method, &Setup::new(4), &course, kept));

@@ -11,64 +11,21 @@ use crate::rules::RuleSet;
 pub(super) const FAULTS: Parameter =
     Parameter { name: "faults", default: "10", about: "failed trials that the search bears" };
 
-/// Whether every run of a candidate is one of a pair.
-pub(super) const PAIRED: Parameter = Parameter {
-    name: "paired",
-    default: "off",
-    about: "run the baseline beside each candidate and score the difference, on or off",
-};
-
 /// Trials that a strategy waits for, each with what the strategy wants to remember about it.
-///
-/// A desk may be set to run every candidate beside the baseline. Then a run is a pair of trials,
-/// and its score is what the candidate has over the baseline of its own pair, added to the score
-/// of the search's first baseline: drift of the target goes out, and scores keep their size.
 #[derive(Debug)]
 pub(super) struct Desk<T> {
     seed: u64,
     source: Source,
-    baseline: Option<Candidate>,
-    /// The score of the first baseline.
-    reference: Option<f64>,
     next: u64,
-    next_pair: u64,
-    awaited: BTreeMap<u64, (Trial, Role<T>)>,
-    /// The trials that were told of pairs whose other trial is still awaited.
-    halves: BTreeMap<u64, Half<T>>,
+    awaited: BTreeMap<u64, (Trial, T)>,
     told: u64,
     faults: Faults,
 }
 
-/// What a trial is for.
-#[derive(Debug)]
-enum Role<T> {
-    Candidate(T),
-    Baseline,
-}
-
-/// A trial that was told.
-#[derive(Debug)]
-struct Half<T> {
-    trial: Trial,
-    role: Role<T>,
-    shown: Result<Outcome, String>,
-}
-
-impl<T> Half<T> {
-    /// The run that it is by itself; none for a baseline.
-    fn alone(self) -> Option<Run<T>> {
-        let Trial { number, candidate, .. } = self.trial;
-        match self.role {
-            Role::Candidate(tag) => Some(Run { number, candidate, tag, shown: self.shown }),
-            Role::Baseline => None,
-        }
-    }
-}
-
-/// A run that was told, or both trials of a pair.
+/// A run that was told.
 #[derive(Debug)]
 pub(super) struct Run<T> {
-    /// The candidate's trial.
+    /// Its trial.
     pub(super) number: u64,
     /// The candidate.
     pub(super) candidate: Candidate,
@@ -87,115 +44,81 @@ struct Faults {
 }
 
 impl<T> Desk<T> {
-    /// A desk as the parameters [`FAULTS`] and [`PAIRED`] want it.
+    /// A desk as the parameter [`FAULTS`] wants it.
     pub(super) fn open(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
         let faults = parameters.count(FAULTS.name, 0, 1_000_000)?;
-        Ok(Self::new(setup, faults, parameters.switch(PAIRED.name)?))
+        Ok(Self::new(setup, faults))
     }
 
     /// A desk with nothing on it, which bears `most_faults` failed trials.
-    pub(super) fn new(setup: &Setup, most_faults: u64, paired: bool) -> Self {
+    pub(super) fn new(setup: &Setup, most_faults: u64) -> Self {
         Self {
             seed: setup.seed,
             source: setup.source,
-            baseline: paired.then(|| setup.baseline.clone()),
-            reference: None,
             next: 0,
-            next_pair: 0,
             awaited: BTreeMap::new(),
-            halves: BTreeMap::new(),
             told: 0,
             faults: Faults { failed: 0, most: most_faults, last: String::new() },
         }
     }
 
-    /// Goes on from another desk, all of whose trials were told: its numbers, its pairs, its faults
-    /// and the baseline that its scores refer to.
-    pub(super) fn follow<U>(&mut self, other: &Desk<U>) {
-        (self.next, self.next_pair, self.told) = (other.next, other.next_pair, other.told);
-        (self.reference, self.faults) = (other.reference, other.faults.clone());
+    /// The next trial has this number, or a greater one if it is taken.
+    pub(super) fn number_from(&mut self, number: u64) {
+        self.next = self.next.max(number);
     }
 
     /// Asks for one run of `candidate`.
     ///
     /// `run` counts the runs of one candidate. All candidates' runs of the same number share their
-    /// seed, so that a difference between them is not one between workloads.
-    pub(super) fn post(&mut self, candidate: &Candidate, run: u32, fidelity: f64, tag: T) {
+    /// seed, so that a difference between them is not one between workloads. What is asked for is
+    /// returned, for methods that want something special of it.
+    pub(super) fn post(
+        &mut self,
+        candidate: &Candidate,
+        run: u32,
+        fidelity: f64,
+        tag: T,
+    ) -> &mut Trial {
+        let number = self.next;
+        self.next += 1;
         let trial = Trial {
-            number: self.next,
+            number,
             candidate: candidate.clone(),
             fidelity,
             source: self.source,
             pair: None,
             seed: self.seed.wrapping_add(u64::from(run)),
+            written: None,
+            medians: false,
         };
-        let Some(baseline) = self.baseline.clone() else {
-            return self.put(trial, Role::Candidate(tag));
-        };
-        let pair = self.next_pair;
-        self.next_pair += 1;
-        let candidate = Trial { pair: Some(pair), ..trial };
-        let baseline = Trial { candidate: baseline, ..candidate.clone() };
-        // Who goes first changes from pair to pair, so that it gives no advantage.
-        let mut both = [(baseline, Role::Baseline), (candidate, Role::Candidate(tag))];
-        if pair % 2 == 1 {
-            both.swap(0, 1);
-        }
-        both.into_iter().for_each(|(trial, role)| self.put(trial, role));
+        &mut self.awaited.entry(number).or_insert((trial, tag)).0
     }
 
-    fn put(&mut self, mut trial: Trial, role: Role<T>) {
-        trial.number = self.next;
-        self.awaited.insert(self.next, (trial, role));
-        self.next += 1;
-    }
-
-    /// Takes a trial that was told off the desk. The run that it belongs to is done, unless it is
-    /// one of a pair whose other trial is still awaited.
-    pub(super) fn take(&mut self, number: u64, told: Told) -> Result<Option<Run<T>>, NotAwaited> {
-        let (trial, role) = self.awaited.remove(&number).ok_or(NotAwaited { number })?;
+    /// Takes a trial that was told off the desk.
+    pub(super) fn take(&mut self, number: u64, told: Told) -> Result<Run<T>, NotAwaited> {
+        let (trial, tag) = self.awaited.remove(&number).ok_or(NotAwaited { number })?;
         self.told += 1;
         let shown = told.outcome();
         if let Err(why) = &shown {
             self.faults.failed += 1;
             self.faults.last.clone_from(why);
         }
-        let pair = trial.pair;
-        let told = Half { trial, role, shown };
-        let Some(pair) = pair else {
-            return Ok(told.alone());
-        };
-        let Some(other) = self.halves.remove(&pair) else {
-            self.halves.insert(pair, told);
-            return Ok(None);
-        };
-        Ok(self.judge(told, other))
-    }
-
-    /// The run that two trials of a pair make.
-    fn judge(&mut self, one: Half<T>, other: Half<T>) -> Option<Run<T>> {
-        let (candidate, baseline) = match one.role {
-            Role::Candidate(_) => (one, other),
-            Role::Baseline => (other, one),
-        };
-        let mut run = candidate.alone()?;
-        let baseline = match baseline.shown {
-            Ok(outcome) => outcome.score,
-            Err(why) => {
-                run.shown = Err(format!("its baseline failed: {why}"));
-                return Some(run);
-            }
-        };
-        let reference = *self.reference.get_or_insert(baseline);
-        if let Ok(outcome) = &mut run.shown {
-            outcome.score += reference - baseline;
-        }
-        Some(run)
+        Ok(Run { number, candidate: trial.candidate, tag, shown })
     }
 
     /// How many trials were told.
     pub(super) fn told(&self) -> u64 {
         self.told
+    }
+
+    /// What is to be remembered about an awaited trial.
+    pub(super) fn tag(&self, number: u64) -> Option<&T> {
+        Some(&self.awaited.get(&number)?.1)
+    }
+
+    /// How many trials are awaited.
+    pub(super) fn waiting(&self) -> u64 {
+        self.awaited.len() as u64
     }
 
     /// Whether nothing is awaited.
@@ -282,10 +205,29 @@ pub(super) struct Duel {
     repeats: u32,
 }
 
+/// What a run means for the challenger.
+#[derive(Debug)]
+pub(super) enum Judged {
+    /// It runs again; the number of that run among its runs.
+    Again(u32),
+    /// It is done with.
+    Done {
+        /// The challenger, with all its runs.
+        tried: Standing,
+        /// Whether it is the champion now.
+        won: bool,
+    },
+}
+
 impl Duel {
     /// No champion yet; one needs `repeats` runs.
     pub(super) fn new(repeats: u32) -> Self {
         Self { champion: None, challenger: None, repeats }
+    }
+
+    /// Runs that a champion needs.
+    pub(super) fn repeats(&self) -> u32 {
+        self.repeats
     }
 
     /// Sends a challenger; the last one must be done with.
@@ -293,9 +235,8 @@ impl Duel {
         self.challenger = Some(Standing::new(candidate));
     }
 
-    /// Takes what a run of the challenger showed. The run of it that is due next, if one is: its
-    /// number among the challenger's runs.
-    pub(super) fn take(&mut self, run: u64, shown: &Result<Outcome, String>) -> Option<u32> {
+    /// Takes what a run of the challenger showed; none if there is no challenger.
+    pub(super) fn take(&mut self, run: u64, shown: &Result<Outcome, String>) -> Option<Judged> {
         let challenger = self.challenger.as_mut()?;
         match shown {
             Ok(outcome) => challenger.take(run, outcome.score),
@@ -307,14 +248,13 @@ impl Duel {
         // A second chance after a fault, since it may have been the target's.
         let lost = challenger.failed > 1 || (mean.is_some() && !ahead);
         if !lost && challenger.runs < self.repeats {
-            return Some(challenger.runs);
+            return Some(Judged::Again(challenger.runs));
         }
-        if let Some(done) = self.challenger.take()
-            && !lost
-        {
-            self.champion = Some(done);
+        let tried = self.challenger.take()?;
+        if !lost {
+            self.champion = Some(tried.clone());
         }
-        None
+        Some(Judged::Done { tried, won: !lost })
     }
 
     /// The champion's rules, if it has any.

@@ -8,14 +8,13 @@
 //! and as a fraction of the fair share of a path, as it was told or as the best window showed it.
 //! Not from the papers.
 
-use super::desk::{Desk, FAULTS, PAIRED, Run, Standing, ranking};
+use super::desk::{Desk, FAULTS, Run, Standing, ranking};
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Progress, Setup, Strategy, Told,
 };
 use crate::parameters::Parameter;
 use crate::policy::{Policy, fixed::Fixed};
-use crate::rules::{Action, Gap};
-use crate::search::sharp::ADD;
+use crate::rules::Gap;
 use crate::units::Span;
 
 pub(super) const ENTRY: MethodEntry = MethodEntry {
@@ -25,7 +24,6 @@ pub(super) const ENTRY: MethodEntry = MethodEntry {
         Parameter { name: "gaps", default: "on", about: "try gaps as well, on or off" },
         Parameter { name: "top", default: "3", about: "how many of the best run again, 1 to 30" },
         Parameter { name: "repeats", default: "3", about: "runs of each of those, 1 to 100" },
-        PAIRED,
         FAULTS,
     ],
     build: |parameters, setup| {
@@ -71,8 +69,6 @@ pub(super) struct Grid {
     round: u32,
     desk: Desk<usize>,
     standings: Vec<Standing>,
-    /// What each of them is.
-    settings: Vec<Fixed>,
     /// Candidates from here on belong to the present round.
     round_start: usize,
     fair_gap: Option<Span>,
@@ -89,7 +85,6 @@ impl Grid {
             round: 0,
             desk,
             standings: Vec::new(),
-            settings: Vec::new(),
             round_start: 0,
             fair_gap: setup.fair_gap,
             // A share that was told beforehand stands, whatever is measured.
@@ -100,54 +95,8 @@ impl Grid {
         grid
     }
 
-    /// The whole grid, with all defaults.
-    pub(super) fn of_all(desk: Desk<usize>, setup: &Setup) -> Self {
-        Self::new(Options { gaps: true, top: 3, repeats: 3 }, desk, setup)
-    }
-
-    /// Why it has ended, if it has.
-    pub(super) fn end(&self) -> Option<&End> {
-        self.end.as_ref()
-    }
-
-    /// Its desk, for the one that goes on.
-    pub(super) fn desk(&self) -> &Desk<usize> {
-        &self.desk
-    }
-
-    /// An action like `like` whose window settles at that of the best fixed setting, with its gap.
-    ///
-    /// The window becomes `m * window + b` on and on, which ends at `b / (1 - m)`. The factor stays
-    /// within the range of a search, and the goal is half a request above the window, since one
-    /// that is approached from below would else be rounded down for ever. An action without a
-    /// factor cannot settle anywhere; it takes the gap alone.
-    pub(super) fn settling(&self, like: Action) -> Option<Action> {
-        let fixed = self.settings[*ranking(&self.standings).first()?];
-        let goal = fixed.window + 0.5;
-        // The least factor for which the addend stays within its limit, in hundredths.
-        let steepest = libm::ceil(100.0 * (1.0 - ADD.high as f64 / 100.0 / goal));
-        let factor = steepest.clamp(50.0, 99.0) / 100.0;
-        let add = libm::round(goal * (1.0 - factor) * 100.0) / 100.0;
-        let share = self.fair_gap.map_or(0.0, |gap| gap.as_nanos() as f64);
-        let gap = match (like.gap, fixed.gap) {
-            (Gap::Time(_), Gap::OfAck(part)) => {
-                Gap::Time(Span::from_micros((share * part / 1e3) as u64))
-            }
-            (Gap::OfAck(_), Gap::Time(span)) if share > 0.0 => {
-                Gap::OfAck(libm::round(span.as_nanos() as f64 / share * 100.0) / 100.0)
-            }
-            (Gap::OfAck(_), Gap::Time(_)) => Gap::OfAck(0.0),
-            (_, gap) => gap,
-        };
-        Some(match like.multiply {
-            Some(_) => Action { multiply: Some(factor), add, gap },
-            None => Action { gap, ..like },
-        })
-    }
-
     fn add(&mut self, window: u32, gap: Gap) {
         let fixed = Fixed { window: f64::from(window), gap };
-        self.settings.push(fixed);
         let standing = Standing::new(Candidate::setting(&fixed.name()));
         self.desk.post(&standing.candidate, 0, 1.0, self.standings.len());
         self.standings.push(standing);
@@ -209,9 +158,7 @@ impl Strategy for Grid {
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        let Some(Run { number, tag: index, shown, .. }) = self.desk.take(trial, told)? else {
-            return Ok(());
-        };
+        let Run { number, tag: index, shown, .. } = self.desk.take(trial, told)?;
         let standing = &mut self.standings[index];
         match shown {
             Ok(outcome) => {
@@ -341,27 +288,10 @@ mod tests {
     fn any_prefix_of_a_journal_leads_to_the_same_asks() {
         let fails = |number| number % 11 == 5;
         let oracle = Oracle { noise_percent: 9.0, fails, drift: 9.0, ..Oracle::new(4) };
-        for method in ["grid", "grid:paired=on,top=5"] {
+        for method in ["grid", "grid:top=5"] {
             let course = drive(method, &Setup::new(4), &oracle, 99);
             let ends = course.tells.len();
             (0..=ends).for_each(|kept| replays(method, &Setup::new(4), &course, kept));
-        }
-    }
-
-    #[test]
-    fn a_rule_settles_at_the_window_of_the_best() {
-        for window in WINDOWS {
-            let mut grid = Grid::of_all(Desk::new(&Setup::new(1), 0, false), &Setup::new(1));
-            for trial in 0..7 {
-                let is_best = WINDOWS[trial as usize] == window;
-                let told = Told::Cost(if is_best { 1.0 } else { 2.0 });
-                grid.tell(trial, told).unwrap();
-            }
-            let like = Action { multiply: Some(1.0), ..Action::NONE };
-            let action = grid.settling(like).unwrap();
-            let settled = (0..2_000).fold(8.0, |window, _| action.window_after(window));
-            assert_eq!(settled as u32, window, "{action}");
-            assert!((0.3..=2.0).contains(&action.multiply.unwrap()) && action.add <= 2.34);
         }
     }
 }

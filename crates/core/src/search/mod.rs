@@ -30,19 +30,27 @@
 //! ```
 
 mod anneal;
+mod best_fixed;
 mod candidate;
 mod climb;
 mod desk;
+mod dice;
 pub mod external;
 mod grid;
+mod outlier;
+mod paired;
 mod random;
 mod remy;
 mod sharp;
 #[cfg(test)]
 mod testing;
 mod told;
+mod walk;
 
+pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
+pub use outlier::{Doubt, Outliers};
+pub use paired::referred;
 pub use told::{Outcome, Told};
 
 use crate::parameters::{Named, Parameter, ParameterError, Parameters};
@@ -50,8 +58,15 @@ use crate::rules::{RuleSet, SplitError};
 use crate::units::Span;
 
 /// All methods that can be named.
-pub static METHODS: &[MethodEntry] =
-    &[sharp::ENTRY, grid::ENTRY, random::ENTRY, remy::ENTRY, climb::ENTRY, anneal::ENTRY];
+pub static METHODS: &[MethodEntry] = &[
+    sharp::ENTRY,
+    grid::ENTRY,
+    random::ENTRY,
+    remy::ENTRY,
+    climb::ENTRY,
+    anneal::ENTRY,
+    external::ENTRY,
+];
 
 /// How a method is named, explained and built.
 #[derive(Debug)]
@@ -76,8 +91,13 @@ pub struct Setup {
     pub seed: u64,
     /// What trials run on, unless a method says otherwise.
     pub source: Source,
-    /// What stands before the search: paired methods run it beside each candidate.
+    /// What stands before the search.
     pub baseline: Candidate,
+    /// Whether the baseline runs beside each candidate, whose score then counts against that
+    /// of its own pair, see [`referred`].
+    pub paired: bool,
+    /// The baseline's score that scores of pairs refer to; the first one measured when absent.
+    pub reference: Option<f64>,
     /// Rules to start from, such as those of an earlier search; a method's own start when absent.
     pub start: Option<RuleSet>,
     /// The gap at which every path has its fair share of what the target can do, where it is known
@@ -92,6 +112,8 @@ impl Setup {
             seed,
             source: Source::Target,
             baseline: Candidate::setting("none"),
+            paired: false,
+            reference: None,
             start: None,
             fair_gap: None,
         }
@@ -119,12 +141,28 @@ pub struct Trial {
     pub fidelity: f64,
     /// What it runs on.
     pub source: Source,
-    /// Trials of one pair belong side by side, so that drift meets both alike: the driver runs them
-    /// one right after the other, in the order of their numbers. The strategy alternates who is
-    /// first. `None` for a trial that stands alone.
-    pub pair: Option<u64>,
+    /// The pair that it is one of; `None` for a trial that stands alone.
+    pub pair: Option<Pair>,
     /// Seed of the workload's choices. Trials that are to be compared share it.
     pub seed: u64,
+    /// The trial as the program wrote it that wants it, see [`external::External`]. A journal keeps
+    /// it, since replay alone does not bring it back. `None` where the method is no program.
+    pub written: Option<serde_json::Value>,
+    /// Whether the medians of its hits are wanted, for which [`Trial::outcome`] sees. They make a
+    /// journal's line half as long again, so only a trial whose rules may be split at them does.
+    pub medians: bool,
+}
+
+/// The place of a trial in a pair of a candidate and the baseline.
+///
+/// Both belong side by side, so that drift meets them alike: the driver runs them one right after
+/// the other, in the order of their numbers. Which of the two is first changes from pair to pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Pair {
+    /// The pair's number in this search, from 0.
+    pub number: u64,
+    /// Whether this trial is the baseline's.
+    pub is_baseline: bool,
 }
 
 /// What a strategy answers when it is asked.
@@ -171,6 +209,16 @@ pub enum End {
         /// A unit that would do, as text.
         proposed: String,
     },
+    /// The program that decides has nothing more to try.
+    #[error("the search program has finished: {why}")]
+    Finished {
+        /// As it says.
+        why: String,
+    },
+    /// The program that decides is gone, or of no use. What was found until then stands, but the
+    /// search did not end by itself.
+    #[error(transparent)]
+    Program(#[from] external::ProgramError),
 }
 
 /// The best candidate so far.
@@ -241,7 +289,8 @@ pub trait Strategy: Send {
 /// Builds the strategy written as `text`, such as `sharp`, `sharp:m=off,granularity=2`, `grid`.
 ///
 /// # Errors
-/// No such method, or a parameter that it does not take.
+/// No such method, or a parameter that it does not take. Also `external`, well written or not,
+/// since it takes a driver to run a program: read [`external::Order`] first.
 ///
 /// ```
 /// use afflux_core::search::{Setup, build};
@@ -255,17 +304,29 @@ pub fn build(text: &str, setup: &Setup) -> Result<Box<dyn Strategy>, ParameterEr
         ParameterError::UnknownName { kind: "method", name, known }
     })?;
     let named = Named { kind: "method", name: entry.name, parameters: entry.parameters };
-    (entry.build)(&Parameters::parse(named, rest)?, setup)
+    // The command of a program is not cut at its commas.
+    let rest = match external::Order::read(text).transpose()? {
+        Some(_) => "",
+        None => rest,
+    };
+    let strategy = (entry.build)(&Parameters::parse(named, rest)?, setup)?;
+    Ok(beside_baseline(strategy, setup))
+}
+
+/// The strategy with the baseline beside each of its trials, if `setup` wants it so; as [`build`]
+/// has done it already.
+pub fn beside_baseline(strategy: Box<dyn Strategy>, setup: &Setup) -> Box<dyn Strategy> {
+    if setup.paired { Box::new(paired::Paired::new(strategy, setup)) } else { strategy }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::testing::{Oracle, drive, replays};
+    use super::testing::{Oracle, drive, own_methods, replays};
     use super::*;
 
     #[test]
     fn every_method_is_built_from_its_defaults_and_explains_itself() {
-        for entry in METHODS {
+        for entry in own_methods() {
             let mut strategy = build(entry.name, &Setup::new(1)).unwrap();
             assert!(matches!(strategy.ask(), Asked::Trials(trials) if !trials.is_empty()));
             assert_eq!(strategy.best(), None, "{}", entry.name);
@@ -288,7 +349,7 @@ mod tests {
     /// Faults, outliers, ties and drift all at once, and resumed in the midst of it.
     #[test]
     fn every_method_gets_through_bad_weather_and_resumes() {
-        for entry in METHODS {
+        for entry in own_methods() {
             let oracle = Oracle {
                 noise_percent: 15.0,
                 outlier_every: 3,
@@ -311,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_always_fails_ends_every_search() {
-        for entry in METHODS {
+        for entry in own_methods() {
             let oracle = Oracle { fails: |_| true, ..Oracle::new(1) };
             let course = drive(entry.name, &Setup::new(1), &oracle, 400);
             let Some(Asked::Finished(End::Faults { failed: 11, last })) = course.asked.last()
@@ -328,7 +389,7 @@ mod tests {
         let start =
             RuleSet::uniform(crate::rules::Action { add: 0.7, ..crate::rules::Action::NONE });
         let setup = Setup { start: Some(start.clone()), ..Setup::new(1) };
-        for entry in METHODS.iter().filter(|entry| entry.name != "grid") {
+        for entry in own_methods().filter(|entry| entry.name != "grid") {
             let course = drive(entry.name, &setup, &Oracle::new(1), 30);
             assert_eq!(course.trials[0].candidate, Candidate::rules(start.clone()));
         }

@@ -1,12 +1,17 @@
 //! A made-up target for tests of methods: what it answers is known, and so is the best there is.
 
-use super::{Asked, Outcome, Setup, Strategy, Told, Trial, build};
+use super::{Asked, METHODS, MethodEntry, Outcome, Setup, Strategy, Told, Trial, build};
 use crate::indicator::Signals;
 use crate::policy;
 use crate::rng::Rng;
-use crate::rules::{Action, Compiled, Gap, Hits, RuleSet};
+use crate::rules::{Action, Compiled, Gap, Hits, Rule, RuleSet};
 
 const MS: u64 = 1_000_000;
+
+/// Methods that decide by themselves.
+pub(super) fn own_methods() -> impl Iterator<Item = &'static MethodEntry> {
+    METHODS.iter().filter(|entry| entry.name != "external")
+}
 
 /// A target on which every state of the congested half wants another action than the calm half.
 #[derive(Clone)]
@@ -74,6 +79,7 @@ impl Oracle {
             speed_mb_s: score.abs(),
             speed_deviation_mb_s: deviation,
             hits,
+            medians: self.medians_of(trial),
             fair_gap_ns: Some(47 * MS),
         })
     }
@@ -93,6 +99,23 @@ impl Oracle {
             .into_iter()
             .map(|(count, sums)| Hits { count, means: sums.map(|sum| sum / count.max(1)) });
         (Self::PERFECT * score / self.states.len() as f64, hits.collect())
+    }
+
+    /// The exact medians of what each rule saw, lower ones of two, if the trial wants them.
+    pub(super) fn medians_of(&self, trial: &Trial) -> Vec<Option<Signals>> {
+        let Some(rules) = trial.candidate.rule_set().filter(|_| trial.medians) else {
+            return Vec::new();
+        };
+        let of_rule = |rule: &Rule| {
+            let mut seen: [Vec<u64>; 3] = Default::default();
+            for state in self.states.iter().filter(|state| rule.region.contains(state)) {
+                seen.iter_mut().zip(state).for_each(|(seen, value)| seen.push(*value));
+            }
+            seen.iter_mut().for_each(|seen| seen.sort_unstable());
+            let middle = seen[0].len().checked_sub(1)? / 2;
+            Some(seen.map(|seen| seen[middle]))
+        };
+        rules.rules.iter().map(of_rule).collect()
     }
 
     /// Windows are best at 4, and a gap of 0.9 `ack_ewma` helps a little.

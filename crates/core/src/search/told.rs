@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::indicator::COUNT;
-use crate::measure::Measurement;
+use super::Trial;
+use crate::indicator::{COUNT, Signals};
+use crate::measure::{HitCounters, Measurement};
 use crate::rules::Hits;
 use crate::summary::Summary;
 use crate::units::Span;
@@ -35,6 +36,10 @@ pub struct Outcome {
     /// `[count, means...]`, the means in the units of the indicators, and `[0]` when never used.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "short_hits")]
     pub hits: Vec<Hits>,
+    /// The median of each indicator for each rule, in the indicators' units; none for a rule that
+    /// was never used. Empty unless the trial wants them, see [`Trial::medians`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub medians: Vec<Option<Signals>>,
     /// The mean time between two replies on a path, in nanoseconds: the fair share of a path at
     /// this speed. Absent when nothing was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,55 +99,57 @@ impl Outcome {
             score,
             speed_mb_s: summary.total_mb_s,
             speed_deviation_mb_s: summary.total_deviation_mb_s,
-            hits: merged(measurement),
+            hits: counted(measurement).hits(),
+            medians: Vec::new(),
             fair_gap_ns: measurement.fair_gap().map(Span::as_nanos),
         }
     }
 }
 
-/// What each rule saw over all clients and classes: counts add up, means are weighted by them and
-/// rounded down, as the original's merging has it.
-fn merged(measurement: &Measurement) -> Vec<Hits> {
-    let mut sums: Vec<(u64, [u128; COUNT])> = Vec::new();
-    for seen in measurement.clients.iter().flat_map(|client| &client.rule_hits) {
-        if sums.len() < seen.len() {
-            sums.resize(seen.len(), (0, [0; COUNT]));
-        }
-        for ((count, totals), hits) in sums.iter_mut().zip(seen) {
-            *count = count.saturating_add(hits.count);
-            for (total, &mean) in totals.iter_mut().zip(&hits.means) {
-                *total += u128::from(mean) * u128::from(hits.count);
-            }
+impl Trial {
+    /// What it showed, with the medians of its hits if they are wanted.
+    pub fn outcome(&self, score: f64, measurement: &Measurement) -> Outcome {
+        let outcome = Outcome::of(score, measurement);
+        match self.medians {
+            true => Outcome { medians: counted(measurement).medians(), ..outcome },
+            false => outcome,
         }
     }
-    let hits = sums.into_iter().map(|(count, totals)| Hits {
-        count,
-        // A mean is never greater than the greatest of what it is the mean of, so it fits.
-        means: totals.map(|total| (total / u128::from(count.max(1))) as u64),
-    });
-    hits.collect()
+}
+
+/// What each rule saw over all clients and classes.
+fn counted(measurement: &Measurement) -> HitCounters {
+    let mut all = HitCounters::default();
+    measurement.rule_hits().iter().for_each(|counters| all.merge(counters));
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::ClientMeasurement;
+    use crate::search::desk::Desk;
+    use crate::search::{Candidate, Setup};
 
-    fn client(hits: &[Hits], replies: u64) -> ClientMeasurement {
+    /// A client on whose two paths so many replies came, some of which met rules.
+    fn client(met: &[(u32, u64)], replies: u64) -> ClientMeasurement {
         let mut client = ClientMeasurement { data_paths: 2, ..Default::default() };
-        client.rule_hits[1] = hits.to_vec();
+        for &(rule, ack) in met {
+            client.rule_hits[1].count(rule, &[ack, 2 * ack, 1_000]);
+        }
         (0..replies).for_each(|_| client.process_time[1].record(Span::from_millis(3)));
         client
     }
 
     #[test]
     fn hits_of_all_clients_are_weighted_by_their_counts() {
-        let hits = |count, mean| Hits { count, means: [mean, 2 * mean, 1_000] };
-        let clients = vec![client(&[hits(3, 10)], 300), client(&[hits(1, 15), hits(2, 7)], 100)];
-        let outcome = Outcome::of(5.0, &Measurement { counted_secs: 4.0, clients });
+        let met = [(0, 10), (0, 10), (0, 10)];
+        let clients = vec![client(&met, 300), client(&[(0, 15), (1, 7), (1, 7)], 100)];
+        let measurement = Measurement { counted_secs: 4.0, clients };
+        let outcome = Outcome::of(5.0, &measurement);
         // (3 * 10 + 15) / 4 = 11.25 and twice that 22.5, both rounded down.
         assert_eq!(outcome.hits[0], Hits { count: 4, means: [11, 22, 1_000] });
-        assert_eq!(outcome.hits[1], hits(2, 7));
+        assert_eq!(outcome.hits[1], Hits { count: 2, means: [7, 14, 1_000] });
         // Four paths share 400 replies in 4 s: one reply in 40 ms on each.
         assert_eq!(outcome.fair_gap_ns, Some(40_000_000));
         let nothing = Outcome::of(0.0, &Measurement::default());
@@ -150,9 +157,30 @@ mod tests {
     }
 
     #[test]
+    fn medians_are_told_where_they_are_wanted() {
+        let clients = [10, 12, 40].map(|ack| client(&[(2, ack)], 3)).to_vec();
+        let measurement = Measurement { counted_secs: 4.0, clients };
+        let mut desk = Desk::new(&Setup::new(1), 0);
+        for medians in [false, true] {
+            let mut trial = desk.post(&Candidate::setting("none"), 0, 1.0, ()).clone();
+            trial.medians = medians;
+            let told = trial.outcome(7.0, &measurement);
+            let expected =
+                if medians { vec![None, None, Some([12, 24, 1_000])] } else { Vec::new() };
+            assert_eq!(told.medians, expected);
+            assert_eq!(Outcome { medians: Vec::new(), ..told }, Outcome::of(7.0, &measurement));
+        }
+    }
+
+    #[test]
     fn a_tell_reads_back_from_a_journal() {
         let hits = vec![Hits { count: 3, means: [1, 2, 3] }, Hits::default()];
         let outcome = Outcome { score: 0.1, hits, fair_gap_ns: Some(7), ..Outcome::default() };
+        let medians = vec![Some([4, 5, 6]), None];
+        let with_medians = Told::Outcome(Outcome { medians, ..outcome.clone() });
+        let line = serde_json::to_string(&with_medians).unwrap();
+        assert!(line.contains(r#""hits":[[3,1,2,3],[0]],"medians":[[4,5,6],null]"#), "{line}");
+        assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), with_medians);
         for told in [Told::Outcome(outcome), Told::Cost(3.5), Told::Fault("gone".to_owned())] {
             let line = serde_json::to_string(&told).unwrap();
             assert_eq!(serde_json::from_str::<Told>(&line).unwrap(), told, "{line}");
@@ -174,10 +202,15 @@ mod tests {
             speed_mb_s: 123.456_789_012_345_6,
             speed_deviation_mb_s: 3.456_789_012_345_6,
             hits: vec![busy; 29],
+            medians: Vec::new(),
             fair_gap_ns: Some(45_678_901),
         };
-        let line = serde_json::to_string(&Told::Outcome(outcome)).unwrap();
-        assert!(line.len() < 1_100, "{}", line.len());
+        let bytes =
+            |outcome: Outcome| serde_json::to_string(&Told::Outcome(outcome)).unwrap().len();
+        let medians = vec![Some(busy.means); 29];
+        let with_medians = bytes(Outcome { medians, ..outcome.clone() });
+        let without = bytes(outcome);
+        assert!(without < 1_100 && with_medians < 2_000, "{without} {with_medians}");
     }
 
     proptest::proptest! {

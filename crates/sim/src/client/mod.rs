@@ -19,7 +19,7 @@ pub(crate) use timer::Timers;
 use std::sync::Arc;
 
 use afflux_core::class::Class;
-use afflux_core::measure::{ClientMeasurement, HitCounters, Recorder};
+use afflux_core::measure::{ClientMeasurement, Recorder};
 use afflux_core::path::{Controller, DecisionLog, Held, HoldTotals, PathState};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
@@ -86,13 +86,12 @@ pub(crate) struct Client {
 pub(crate) struct Counts {
     pub(crate) recorder: Recorder,
     pub(crate) holds: [HoldTotals; Class::ALL.len()],
-    pub(crate) hits: [HitCounters; Class::ALL.len()],
 }
 
 impl Counts {
     fn new(start: Time, length: Span) -> Self {
         let recorder = Recorder::new(start, length);
-        Self { recorder, holds: Default::default(), hits: Default::default() }
+        Self { recorder, holds: Default::default() }
     }
 
     /// What was counted; from now on nothing is.
@@ -100,9 +99,6 @@ impl Counts {
         let counted = std::mem::replace(self, Self::new(Time::NEVER, Span::ZERO));
         let mut client = counted.recorder.finish(now);
         client.holds = counted.holds;
-        for (hits, counters) in client.rule_hits.iter_mut().zip(&counted.hits) {
-            counters.add_to(hits);
-        }
         client
     }
 }

@@ -199,9 +199,7 @@ impl World {
         lane.answered = true;
         let server = if lane.server == NONE { 0 } else { lane.server };
         let counts = self.clients.counts_of(request.client);
-        if let Some(rule) = ruling.rule.filter(|_| counts.recorder.counts(now)) {
-            counts.hits[class.index()].count(rule, &ruling.signals);
-        }
+        counts.recorder.ruling(now, class, &ruling);
         counts.recorder.request(now, class, sent, request.access, request.queued);
         counts.recorder.transfer(now, class, u64::from(size_bytes));
         if counts.recorder.traces() {

@@ -16,10 +16,12 @@ pub mod keys;
 mod error;
 mod manual;
 mod parse;
+mod shipped;
 mod value;
 
 pub use error::ScenarioError;
 pub use manual::manual;
+pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
 use afflux_core::device::DeviceSpec;

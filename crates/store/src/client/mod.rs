@@ -28,7 +28,6 @@ use afflux_core::class::Class;
 use afflux_core::limits::{FanIn, Limits, Turn};
 use afflux_core::measure::Recorder;
 use afflux_core::path::{DecisionLog, HoldTotals, Reply};
-use afflux_core::rules::Hits;
 use afflux_core::setting::Setting;
 use afflux_core::units::Time;
 use afflux_node::clock;
@@ -234,15 +233,6 @@ impl Client {
         totals
     }
 
-    /// Which rules decided so far, by class.
-    pub fn rule_hits(&self) -> [Vec<Hits>; Class::ALL.len()] {
-        let mut hits = <[Vec<Hits>; Class::ALL.len()]>::default();
-        for path in &self.paths {
-            path.hits.add_to(&mut hits[path.class.index()]);
-        }
-        hits
-    }
-
     fn pump_path(&mut self, index: usize) -> Time {
         let path = &mut self.paths[index];
         while let Some(next) = path.pending.front() {
@@ -302,9 +292,7 @@ impl Client {
                 if let Some(log) = &mut self.decisions {
                     log.reply(path.logged(), &reply, &ruling, &path.state);
                 }
-                if let Some(rule) = ruling.rule.filter(|_| recorder.counts(arrived)) {
-                    path.hits.count(rule, &ruling.signals);
-                }
+                recorder.ruling(arrived, path.class, &ruling);
                 let (access, queued) = (completion.access, completion.queued);
                 path.answered = true;
                 recorder.request(arrived, path.class, ended.sent, access, queued);

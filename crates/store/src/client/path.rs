@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use afflux_core::class::Class;
-use afflux_core::measure::HitCounters;
 use afflux_core::path::{Controller, HoldLedger, LoggedPath, PathKey, PathState};
 use afflux_core::units::Time;
 
@@ -18,7 +17,6 @@ pub(super) struct Path {
     pub(super) state: PathState,
     pub(super) pending: VecDeque<Pending>,
     pub(super) holds: HoldLedger,
-    pub(super) hits: HitCounters,
     pub(super) credits: Option<u32>,
     /// Whether any reply came.
     pub(super) answered: bool,
@@ -65,7 +63,6 @@ impl Path {
             controller: Arc::clone(controller),
             pending: VecDeque::new(),
             holds: HoldLedger::default(),
-            hits: HitCounters::default(),
             credits: None,
             answered: false,
         }

@@ -6,6 +6,10 @@ pub(super) mod forest;
 pub(super) mod holds;
 pub(super) mod path;
 pub(super) mod plane;
+pub(super) mod published;
+pub(super) mod spread;
+pub(super) mod swept;
+pub(super) mod world;
 
 use maud::Markup;
 

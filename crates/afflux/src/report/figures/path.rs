@@ -1,5 +1,6 @@
 //! One path over time: indicators, window, gap, requests in flight, throughput (ASCAR, figure 3).
 
+use afflux_core::summary::median;
 use maud::{Markup, html};
 
 use super::{Side, greatest};
@@ -154,9 +155,4 @@ fn stretches(points: &[(f64, f64)], length_secs: f64) -> Vec<[f64; 4]> {
             [middle(stretch), least, median(values), most]
         })
         .collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -21,12 +21,9 @@
 //! Departures that are options, off unless asked for:
 //! - `keep` tries the unchanged value of each variable, as Remy does, so that one variable can
 //!   change alone.
-//! - `grid` measures the fixed settings first, starts from a rule that settles at the best of
-//!   them, and answers with the better of its own best and theirs.
 //! - `racing=P` stops looking at a candidate that is P percent behind the best of its round. With
 //!   `short=L` every candidate first runs L percent of the full length, and only what survives the
 //!   comparison with the best short run so far runs in full.
-//! - `paired` runs the baseline beside each candidate and scores the difference.
 //! - `gap=ack` searches gaps as parts of the measured `ack_ewma`, which carry over to other numbers
 //!   of clients as times do not.
 //! - `batch` asks for several candidates at once, for a source that runs several.
@@ -42,7 +39,6 @@ pub(super) use self::actions::{ADD, Axes, Axis, GAP, GapAxis, Growth, MULTIPLY};
 use self::options::Options;
 use self::round::{Heat, Judging, Round};
 use super::desk::Desk;
-use super::grid::Grid;
 use super::{
     Asked, Best, Candidate, End, MethodEntry, NotAwaited, Outcome, Progress, Setup, Strategy, Told,
 };
@@ -60,10 +56,6 @@ struct Sharp {
     axes: Axes,
     judging: Judging,
     batch: usize,
-    /// Whether the first set was handed over; then the grid does not change it.
-    started: bool,
-    /// The grid that is measured before anything else, if any.
-    grid: Option<Grid>,
     desk: Desk<Heat>,
     base: Base,
     round: Round,
@@ -97,16 +89,10 @@ struct Champion {
 impl Sharp {
     fn new(parameters: &Parameters, setup: &Setup) -> Result<Self, ParameterError> {
         let options = Options::read(parameters)?;
-        let grid = match options.grid {
-            true => Some(Grid::of_all(Desk::open(parameters, setup)?, setup)),
-            false => None,
-        };
         let mut sharp = Self {
             axes: options.axes,
             judging: options.judging,
             batch: options.batch,
-            started: setup.start.is_some(),
-            grid,
             desk: Desk::open(parameters, setup)?,
             base: Base { set: setup.start.clone().unwrap_or(options.initial), hottest: 0 },
             round: Round::new(options.judging, Vec::new()),
@@ -116,9 +102,7 @@ impl Sharp {
             best: None,
             end: None,
         };
-        if sharp.grid.is_none() {
-            sharp.advance();
-        }
+        sharp.advance();
         Ok(sharp)
     }
 
@@ -212,10 +196,12 @@ impl Sharp {
         Ok(())
     }
 
-    /// Whether the first score of all can be told from others in grains at all.
-    fn check_grain(&mut self, outcome: &Outcome) {
-        let (score, grain) = (outcome.score.abs(), self.judging.grain);
-        if self.best.is_some() || self.epoch > 0 || score == 0.0 || score >= 10.0 * grain {
+    /// Settles in what scores are compared, by the first of all: in the original, throughputs of
+    /// some hundred MB/s are compared as whole numbers. A grain that was given may be too coarse.
+    fn settle_grain(&mut self, outcome: &Outcome) {
+        let score = outcome.score.abs();
+        let is_first = self.epoch == 0 && self.rounds == 0 && self.round.contender(0).runs == 0;
+        if !is_first || score == 0.0 {
             return;
         }
         // So that the score has three digits.
@@ -223,52 +209,34 @@ impl Sharp {
         while places < 300 && score * libm::pow(10.0, f64::from(places)) < 100.0 {
             places += 1;
         }
-        self.end = Some(End::Coarse {
-            score: format!("{}", outcome.score),
-            grain: format!("{grain}"),
-            proposed: format!("1e-{places}"),
-        });
-    }
-
-    /// Takes what the grid ends with as the start.
-    fn leave_grid(&mut self) {
-        let Some(grid) = &self.grid else { return };
-        match grid.end() {
-            None => return,
-            Some(End::Complete) => {}
-            Some(end) => self.end = Some(end.clone()),
+        match self.judging.grain {
+            None => {
+                self.judging.grain = Some(libm::pow(10.0, -f64::from(places)));
+                self.round.judge_by(self.judging);
+            }
+            Some(grain) if score < 10.0 * grain => {
+                self.end = Some(End::Coarse {
+                    score: format!("{}", outcome.score),
+                    grain: format!("{grain}"),
+                    proposed: format!("1e-{places}"),
+                });
+            }
+            Some(_) => {}
         }
-        if !self.started
-            && let Some(start) = grid.settling(self.base.set.rules[0].action)
-        {
-            self.base.set.rules[0].action = start;
-        }
-        self.desk.follow(grid.desk());
-        self.advance();
     }
 }
 
 impl Strategy for Sharp {
     fn ask(&mut self) -> Asked {
-        match &mut self.grid {
-            Some(grid) if grid.end().is_none() => grid.ask(),
-            _ => self.desk.answer(self.end.as_ref()),
-        }
+        self.desk.answer(self.end.as_ref())
     }
 
     fn tell(&mut self, trial: u64, told: Told) -> Result<(), NotAwaited> {
-        if let Some(grid) = &mut self.grid
-            && grid.end().is_none()
-        {
-            grid.tell(trial, told)?;
-            self.leave_grid();
-            return Ok(());
-        }
-        let Some(run) = self.desk.take(trial, told)? else { return Ok(()) };
+        let run = self.desk.take(trial, told)?;
         if let Ok(outcome) = &run.shown
             && !run.tag.short
         {
-            self.check_grain(outcome);
+            self.settle_grain(outcome);
         }
         if let Some(again) = self.round.take(run.tag, run.number, run.shown) {
             self.post(again);
@@ -278,27 +246,18 @@ impl Strategy for Sharp {
     }
 
     fn best(&self) -> Option<Best> {
-        // Before anything has won a round, the top of the first one will do.
-        let top = || self.round.top().map(|index| self.champion(index));
-        let own = self.best.clone().or_else(top).map(|champion| Best {
+        // The top of the round under way counts, too: a search may be ended before the round is.
+        let top = self.round.top().map(|index| self.champion(index));
+        let ahead = |top: &Champion| self.best.as_ref().is_none_or(|best| top.score > best.score);
+        top.filter(ahead).or_else(|| self.best.clone()).map(|champion| Best {
             candidate: Candidate::rules(champion.set),
-            score: champion.score as f64 * self.judging.grain,
+            score: champion.score as f64 * self.judging.grain(),
             runs: champion.runs,
             trial: champion.trial,
-        });
-        let fixed = self.grid.as_ref().and_then(Grid::best);
-        match (own, fixed) {
-            (Some(own), Some(fixed)) => Some(if own.score > fixed.score { own } else { fixed }),
-            (own, fixed) => own.or(fixed),
-        }
+        })
     }
 
     fn progress(&self) -> Progress {
-        if let Some(grid) = &self.grid
-            && grid.end().is_none()
-        {
-            return grid.progress();
-        }
         let (candidates, candidates_left) = self.round.left();
         let stage = match (candidates, candidates_left) {
             (1, _) => "the set as it is",

@@ -4,7 +4,7 @@ use super::actions::{ADD, Axes, Axis, GAP, GAP_OF_ACK, GapAxis, Growth, MULTIPLY
 use super::round::Judging;
 use crate::parameters::{Parameter, ParameterError, Parameters};
 use crate::rules::{Action, Gap, RuleSet};
-use crate::search::desk::{FAULTS, PAIRED};
+use crate::search::desk::FAULTS;
 use crate::units::Span;
 
 /// The gap of the initial rule (algorithm 1).
@@ -27,13 +27,11 @@ pub(super) static PARAMETERS: &[Parameter] = &[
     parameter("window", "30", "largest window that rules may set, 1 to 256"),
     parameter("runs", "3", "runs of the top candidate, and of noisy ones, 1 to 100"),
     parameter("noise", "20", "percent of its speed by which the seconds of a noisy run deviate"),
-    parameter("grain", "1", "scores are compared in whole multiples of this"),
+    parameter("grain", "auto", "scores are compared in whole multiples; auto: in three digits"),
     parameter("keep", "off", "try the unchanged value of each variable, too, on or off"),
-    parameter("grid", "off", "measure fixed settings first, and start at the best, on or off"),
     parameter("racing", "off", "percent behind the best at which a candidate is dropped, or off"),
     parameter("short", "100", "length of a first look at each candidate, in percent, 5 to 100"),
     parameter("batch", "1", "candidates that are asked for at once, 1 to 1000"),
-    PAIRED,
     FAULTS,
 ];
 
@@ -47,8 +45,6 @@ pub(super) struct Options {
     pub(super) initial: RuleSet,
     /// Candidates that are asked for at once.
     pub(super) batch: usize,
-    /// Whether the grid comes first.
-    pub(super) grid: bool,
 }
 
 impl Options {
@@ -65,7 +61,7 @@ impl Options {
         };
         let judging = judging(parameters)?;
         let batch = parameters.count("batch", 1, 1_000)? as usize;
-        Ok(Self { axes, judging, initial, batch, grid: parameters.switch("grid")? })
+        Ok(Self { axes, judging, initial, batch })
     }
 }
 
@@ -88,10 +84,12 @@ fn scaled(axis: Axis, steps: &'static str, values: &Parameters) -> Result<Axis, 
 fn judging(parameters: &Parameters) -> Result<Judging, ParameterError> {
     let is_off = parameters.choice("racing", &["off"]).is_ok();
     let racing = || parameters.number("racing", 0.0, 100.0);
+    let is_auto = parameters.choice("grain", &["auto"]).is_ok();
+    let grain = || parameters.number("grain", 1e-12, 1e12);
     Ok(Judging {
         runs: parameters.count("runs", 1, 100)? as u32,
         noise_percent: parameters.count("noise", 0, 1_000)? as i64,
-        grain: parameters.number("grain", 1e-12, 1e12)?,
+        grain: if is_auto { None } else { Some(grain()?) },
         short: parameters.number("short", 5.0, 100.0)? / 100.0,
         racing_percent: if is_off { None } else { Some(racing()?) },
     })

@@ -15,12 +15,19 @@ pub(super) struct Judging {
     pub(super) runs: u32,
     /// A candidate is doubtful while its deviation is more than so many percent of its speed.
     pub(super) noise_percent: i64,
-    /// Scores count in whole multiples of this.
-    pub(super) grain: f64,
+    /// Scores count in whole multiples of this; until it is known, in ones.
+    pub(super) grain: Option<f64>,
     /// The length of a first look, in parts of the full length; 1 for none.
     pub(super) short: f64,
     /// What falls this far behind the best, in percent of it, is dropped; none keeps all.
     pub(super) racing_percent: Option<f64>,
+}
+
+impl Judging {
+    /// In what scores are compared.
+    pub(super) fn grain(&self) -> f64 {
+        self.grain.unwrap_or(1.0)
+    }
 }
 
 /// A candidate of a round.
@@ -129,6 +136,11 @@ impl Round {
         Self { judging, contenders, order, started: 0, awaited: 0, fresh, best_look, best_mean }
     }
 
+    /// Judges otherwise from now on.
+    pub(super) fn judge_by(&mut self, judging: Judging) {
+        self.judging = judging;
+    }
+
     /// The contender at `index`.
     pub(super) fn contender(&self, index: usize) -> &Contender {
         &self.contenders[index]
@@ -190,7 +202,7 @@ impl Round {
                 !contender.dropped
             }
             Ok(outcome) => {
-                contender.take(trial, outcome, judging.grain);
+                contender.take(trial, outcome, judging.grain());
                 self.best_mean = self.best_mean.max(contender.score);
                 let behind = is_behind(judging, contender.score as f64, self.best_mean as f64);
                 contender.runs < judging.runs && contender.is_noisy(&judging) && !behind

@@ -34,6 +34,13 @@
 //! - When standard input ends, so does the program. A program that answers what cannot be read,
 //!   ends too soon, or takes too long, ends the search with a clear word; its journal stays intact.
 
+mod order;
+mod strategy;
+
+pub(super) use order::ENTRY;
+pub use order::Order;
+pub use strategy::{External, Program, ProgramError, Wrong};
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -343,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_documented_conversation_is_what_is_spoken() {
-        let documented: Vec<&str> = include_str!("external.rs")
+        let documented: Vec<&str> = include_str!("mod.rs")
             .lines()
             .skip_while(|line| *line != "//! ```text")
             .skip(1)
