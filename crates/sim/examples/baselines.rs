@@ -1,5 +1,5 @@
 //! Prints the published figures of scenarios beside what the simulator gives, as Markdown, for each
-//! of their models.
+//! of their models. Scenarios without models have no figures.
 //!
 //! ```text
 //! cargo run --release -p afflux-sim --example baselines -- scenarios/*.toml
@@ -19,7 +19,10 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
-        table(&Scenario::parse(&std::fs::read_to_string(&path)?)?)?;
+        let scenario = Scenario::parse(&std::fs::read_to_string(&path)?)?;
+        if !scenario.models.is_empty() {
+            table(&scenario)?;
+        }
     }
     Ok(())
 }
