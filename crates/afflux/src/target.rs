@@ -28,11 +28,9 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
     if text == "lab" && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well) {
         return temporary_lab(SERVERS, DEVICE, talk);
     }
-    if let Some(spec) =
-        text.strip_prefix("sim").filter(|rest| !rest.starts_with(char::is_alphanumeric))
-    {
-        let loaded = scenarios::load_with(spec.trim_start_matches(':'))?;
-        return Ok(Box::new(SimTarget::new(text, loaded.scenario)));
+    if let Some(spec) = simulated(text) {
+        let scenario = scenarios::load_with(spec)?.scenario;
+        return Ok(Box::new(SimTarget::new(text, scenario)));
     }
     let spec: EngineSpec = text.parse().map_err(|error| match error {
         EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; sim:SCENARIO")),
@@ -41,6 +39,18 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.
     spec.connect().map_err(Failure::input)?;
     Ok(Box::new(EngineTarget::new(text, Box::new(move || spec.connect()))))
+}
+
+/// What stands after `sim:` in a target that is simulated.
+fn simulated(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("sim")?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(':') }
+}
+
+/// The text of the scenario behind a simulated target; empty behind any other.
+pub(crate) fn scenario_text(text: &str) -> Result<String, Failure> {
+    let loaded = simulated(text).map(scenarios::load_with).transpose()?;
+    Ok(loaded.map_or(String::new(), |loaded| loaded.text))
 }
 
 /// Starts a lab in a directory of its own; both go away with the target.

@@ -126,6 +126,7 @@ fn head(args: &QuickstartArgs, workload: &Workload, workload_text: String) -> He
         workload_text,
         clients: workload.clients,
         target: args.on.clone().unwrap_or_else(|| "a lab of two disks".to_owned()),
+        scenario_text: String::new(),
         method: METHOD.to_owned(),
         objective: STEADY.to_owned(),
         seed: args.seed,

@@ -114,6 +114,7 @@ pub(crate) fn run(
         workload_text,
         clients: workload.clients,
         target: args.on.clone(),
+        scenario_text: target::scenario_text(&args.on)?,
         method: args.method.clone(),
         objective: args.objective.clone(),
         seed: args.seed,

@@ -204,8 +204,8 @@ pub(super) fn headline(result: &ResultFile, sweep: &SweepRecord) -> Markup {
         h1 { (count(sweep.rows.len() as u64, "world")) " of " (result.workload.name) }
         p class="sub" {
             @if keys.is_empty() { "The same scenario" } @else { "Over " b { (keys.join(", ")) } }
-            ", " (count(sweep.seeds.into(), "seed")) " each. Simulated: what holds in a model holds "
-            "elsewhere as far as the model does."
+            ", " (count(sweep.seeds.into(), "seed")) " each. Simulated: what holds in a model "
+            "holds elsewhere as far as the model does."
         }
     }
 }

@@ -35,6 +35,9 @@ pub(crate) struct Head {
     pub(crate) clients: u32,
     /// As written after `--on`.
     pub(crate) target: String,
+    /// The scenario file of a simulated target, whole.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) scenario_text: String,
     /// As written after `--method`.
     pub(crate) method: String,
     /// As written after `--objective`.
@@ -310,6 +313,7 @@ impl Journal {
             ("workload file", theirs.workload_text.clone(), ours.workload_text.clone()),
             ("number of clients", theirs.clients.to_string(), ours.clients.to_string()),
             ("target", theirs.target.clone(), ours.target.clone()),
+            ("scenario file", theirs.scenario_text.clone(), ours.scenario_text.clone()),
             ("method", identity(&theirs.method), identity(&ours.method)),
             ("objective", theirs.objective.clone(), ours.objective.clone()),
             ("seed", theirs.seed.to_string(), ours.seed.to_string()),
@@ -341,6 +345,7 @@ mod tests {
             workload_text: String::new(),
             clients: 2,
             target: "null".to_owned(),
+            scenario_text: String::new(),
             method: "sharp".to_owned(),
             objective: "tp".to_owned(),
             seed: 1,

@@ -79,6 +79,7 @@ fn head(method: &str, unpaired: bool) -> Head {
         workload_text: "seq-write".to_owned(),
         clients: 1,
         target: "made up".to_owned(),
+        scenario_text: String::new(),
         method: method.to_owned(),
         objective: "tp".to_owned(),
         seed: 3,

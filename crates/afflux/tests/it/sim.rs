@@ -137,6 +137,54 @@ fn a_scenario_is_a_target_like_any_other() {
     assert_eq!(found["chosen"], "1s");
 }
 
+#[test]
+fn a_page_shows_the_course_and_a_sweep_and_can_be_made_again() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("mine.toml");
+    let figures = "
+[[fit]]
+name = 'of two servers'
+metric = 'total_mb_s'
+set = ['servers.count=2', 'run.length=2s']
+value = 100
+unit = 'MB/s'
+source = 'nobody, table 0'
+[[published]]
+name = 'losses'
+metric = 'rto'
+value = 0
+";
+    let contended = include_str!("../../../../scenarios/contended.toml");
+    std::fs::write(&file, format!("{contended}{figures}")).unwrap();
+    let file = file.to_str().unwrap();
+    let dir = root.path().join("one");
+    let out = ["--out", dir.to_str().unwrap()];
+    let people = done(&[&["sim", file], &SMALL[..4], &out].concat()).0;
+    for word in ["of two servers", "served to fit", "prediction", "nobody, table 0"] {
+        assert!(people.contains(word), "{word}: {people}");
+    }
+    let page = std::fs::read_to_string(dir.join("report.html")).unwrap();
+    for part in ["The course of the world", "Distributions", "Published and simulated", "nobody"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for name in ["queues", "process-times", "client-throughput", "published"] {
+        assert!(dir.join(format!("plots/{name}.svg")).exists(), "{name}");
+    }
+    let series = std::fs::read_to_string(dir.join("data/series.csv")).unwrap();
+    assert!(series.starts_with("at_secs,") && series.lines().count() > 190, "{series:.80}");
+    done(&["report", out[1]]);
+    assert!(page == std::fs::read_to_string(dir.join("report.html")).unwrap());
+    // The sweep goes into the same directory, and finds the published figure at its point.
+    let sweep = ["--sweep", "servers.count=1,2", "--seeds", "2"];
+    done(&[&["sim", file], &SMALL[..4], &sweep, &out].concat());
+    let result = std::fs::read_to_string(dir.join("result.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
+    assert_eq!(result["sweep"]["rows"].as_array().unwrap().len(), 4);
+    assert_eq!(result["sweep"]["published"][0]["name"], "of two servers");
+    assert!(dir.join("plots/sweep-total_mb_s.svg").exists() && dir.join("data/sweep.csv").exists());
+    assert!(!dir.join("data/series.csv").exists(), "nothing of the earlier result stays");
+}
+
 /// A search on a simulated target, whose journal goes to `dir`.
 fn search(dir: &Path) -> Command {
     let workload = dir.join("small.toml");
@@ -189,4 +237,21 @@ fn a_search_killed_again_and_again_decides_what_an_undisturbed_one_decides() {
     assert!(expected.len() == found.len() && found.len() > 1_000, "{}", found.len());
     let rules = |dir: &Path| std::fs::read(dir.join("out/found.rules")).unwrap();
     assert!(rules(quiet.path()) == rules(killed.path()));
+}
+
+#[test]
+fn a_search_is_not_gone_on_with_in_another_world() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    let contended = include_str!("../../../../scenarios/contended.toml");
+    std::fs::write(&file, contended).unwrap();
+    let on = format!("sim:{}", file.display());
+    let out = dir.path().join("out");
+    let quick = ["--length", "1s", "--settle", "10ms", "--pairs", "2", "--budget", "16runs"];
+    let args = ["search", "seq-read", "--method", "grid", "--on", &on, "--out"];
+    let args = [&args[..], &[out.to_str().unwrap()], &quick].concat();
+    done(&args);
+    std::fs::write(&file, contended.replace("count = 4", "count = 3")).unwrap();
+    let said = refused(&args);
+    assert!(said.contains("another search") && said.contains("scenario file"), "{said}");
 }

@@ -57,7 +57,10 @@ pub(in crate::report) fn plot(run: &RunRecord, side: Side, scale: Scale) -> Mark
     );
     let area: Vec<(f64, f64, f64)> =
         points(&totals).into_iter().map(|(second, total)| (second, 0.0, total)).collect();
-    let keys = if count > COLOURS.len() {
+    let keys = if count > LINES {
+        let band = "four fifths, least and most".to_owned();
+        vec![("thin s0", band), ("mean", "mean".to_owned())]
+    } else if count > COLOURS.len() {
         vec![("thin s0", "each client".to_owned()), ("mean", "their mean".to_owned())]
     } else {
         let key = |client: usize| (COLOURS[client], client.to_string());
@@ -77,12 +80,40 @@ pub(in crate::report) fn plot(run: &RunRecord, side: Side, scale: Scale) -> Mark
     drawing(400.0, &about, &inside)
 }
 
+/// Clients that have a line each; of more, the band holds the middle four fifths.
+const LINES: usize = 128;
+
+/// The least, a tenth, nine tenths and the most of all clients in each second.
+fn spreads(rows: &[Vec<f64>]) -> Vec<[f64; 4]> {
+    let seconds = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let spread = |second: usize| {
+        let mut all: Vec<f64> = rows.iter().filter_map(|row| row.get(second).copied()).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |part: f64| all[((all.len() - 1) as f64 * part).round() as usize];
+        [0.0, 0.1, 0.9, 1.0].map(at)
+    };
+    (0..seconds).map(spread).collect()
+}
+
+/// What many clients moved: a band, and the edges of what anybody moved.
+fn bands(frame: &Frame, rows: &[Vec<f64>]) -> Markup {
+    let spreads = spreads(rows);
+    let edge = |which: usize| points(&spreads.iter().map(|s| s[which]).collect::<Vec<_>>());
+    let band: Vec<_> = edge(1).into_iter().zip(edge(2)).map(|(l, h)| (l.0, l.1, h.1)).collect();
+    html! {
+        path class="band s0" d=(frame.band(&band)) { title { "four fifths of the clients" } }
+        path class="line thin s0" d=(frame.line(edge(0))) { title { "the least" } }
+        path class="line thin s0" d=(frame.line(edge(3))) { title { "the most" } }
+    }
+}
+
 fn lines(frame: &Frame, rows: &[Vec<f64>]) -> Markup {
     let many = rows.len() > COLOURS.len();
     let means: Vec<f64> =
         totals(rows).iter().map(|total| total / rows.len().max(1) as f64).collect();
     html! {
-        @for (client, row) in rows.iter().enumerate() {
+        @if rows.len() > LINES { (bands(frame, rows)) }
+        @for (client, row) in rows.iter().enumerate().filter(|_| rows.len() <= LINES) {
             @let class = if many { "thin s0" } else { COLOURS[client % COLOURS.len()] };
             path class={ "line " (class) } d=(frame.line(points(row))) {
                 title {

@@ -1,4 +1,4 @@
-//! One number over a sweep: the first key along the axis, a line for each combination of the others.
+//! One number over a sweep: the first key along the axis, a line for each combination of others.
 
 use afflux_core::units::{Span, parse_bytes};
 use maud::{Markup, html};
