@@ -40,9 +40,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut points = Vec::new();
     for set in grid(&scenario) {
         let model = scenario.clone().with(&set)?;
-        let differences = model.fitted.iter().map(|figure| {
-            simulated(&model, figure, &SEEDS).map(|value| difference(figure, value))
-        });
+        let differences = model
+            .fitted
+            .iter()
+            .map(|figure| simulated(&model, figure, &SEEDS).map(|value| difference(figure, value)));
         let point = Point { differences: differences.collect::<Result<_, _>>()?, set };
         eprintln!("{:6.2} %  {}", point.error() * 100.0, point.set.join(" "));
         points.push(point);

@@ -40,7 +40,8 @@ fn all_figures(scenario: &Scenario) -> impl Iterator<Item = &Figure> {
 
 #[test]
 fn every_test_bed_is_there_and_named_like_its_file() {
-    let names: Vec<_> = shipped().into_iter().map(|(file, scenario)| (file, scenario.name)).collect();
+    let names: Vec<_> =
+        shipped().into_iter().map(|(file, scenario)| (file, scenario.name)).collect();
     for wanted in ["ascar", "burst-buffer", "credits-1024", "server-grouping", "stcs"] {
         assert!(names.iter().any(|(file, _)| file == wanted), "{wanted} is missing");
     }
@@ -56,7 +57,8 @@ fn every_scenario_runs_and_gives_the_same_bytes_again() {
         let workloads = short.workloads.iter().map(|one| format!("workload={}", one.name));
         for set in models.chain(workloads).chain(["run.series=1s".to_owned()]) {
             let one = short.clone().with(&[&set]).unwrap();
-            let setting = Setting::parse(&one.policy.setting, &|file| Err(file.to_owned())).unwrap();
+            let setting =
+                Setting::parse(&one.policy.setting, &|file| Err(file.to_owned())).unwrap();
             let run = || Simulation::new(&one, &setting, 5).unwrap().run(&Unwatched).unwrap();
             let outcome = run();
             assert!(outcome.totals.replies > 0, "{name}, {set}: nothing was answered");

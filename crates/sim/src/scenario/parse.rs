@@ -230,9 +230,10 @@ impl Reader<'_> {
             return Err(self.at(place.span().start, what.to_owned()));
         };
         for (name, value) in table {
-            let workload = workload_of(value, name, &[]).map_err(|what| {
+            let mut workload = workload_of(value, name, &[]).map_err(|what| {
                 self.at(place.span().start, format!("in [workloads.{name}]: {what}"))
             })?;
+            workload.name.clone_from(name);
             self.scenario.workloads.push(workload);
         }
         Ok(())
