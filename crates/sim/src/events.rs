@@ -2,8 +2,8 @@
 //!
 //! Events come in the order of (time, sequence): of two at the same time, the one that was put in
 //! first comes first, on every machine. The queue is the standard library's heap of entries of 24
-//! bytes: one taken out and one put in cost 30 to 80 ns with up to 100,000 in it, less than heaps of
-//! our own with two, four or eight children a node did.
+//! bytes: one taken out and one put in cost 30 to 80 ns with up to 100,000 in it, less than with
+//! heaps of our own of two, four or eight children a node.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

@@ -253,6 +253,8 @@ mod tests {
         "hdd:elevator=clook,depth=1,nr_requests=8",
         "hdd:elevator=sptf,drive=fifo",
         "hdd:drive=clook,passes=4",
+        "hdd:anticipate=6ms",
+        "hdd:elevator=fifo,drive=fifo,depth=1,anticipate=20ms",
         "ssd",
         "mem",
     ];

@@ -28,6 +28,7 @@ const OPTIONS: &[OptionAbout] = &[
     OptionAbout { name: "depth", about: "requests that the drive holds [32]" },
     OptionAbout { name: "drive", about: "order of the drive's own queue [sptf]" },
     OptionAbout { name: "passes", about: "picks after which the oldest is taken [128]" },
+    OptionAbout { name: "anticipate", about: "wait for a stream of reads to go on [0ms]" },
     OptionAbout { name: "nr_requests", about: "requests in block layer and drive together [64]" },
 ];
 
@@ -58,6 +59,9 @@ pub struct DiskOptions {
     /// depth under one percent of what pure greed reaches (three times costs two, twice ten) while
     /// it more than halves the longest wait.
     pub passes: u32,
+    /// How long the drive waits for a stream of reads to go on before it serves another; zero does
+    /// not wait.
+    pub anticipate: Span,
     /// Requests with block layer and drive together; what is beyond waits in order of arrival.
     pub nr_requests: u32,
 }
@@ -81,6 +85,7 @@ impl DiskOptions {
             drive_depth: 32,
             drive_policy: &ELEVATORS[ELEVATORS.len() - 1],
             passes: 128,
+            anticipate: Span::ZERO,
             nr_requests: 64,
         }
     }
@@ -134,6 +139,10 @@ impl FromStr for DiskOptions {
                 "depth" => options.drive_depth = count(name, text, MOST_REQUESTS)?,
                 "drive" => options.drive_policy = order(name, text, true)?,
                 "passes" => options.passes = count(name, text, 1_000_000)?,
+                "anticipate" => {
+                    options.anticipate =
+                        value(name, text, "a time with its unit, as in 6ms", |_| true)?;
+                }
                 "nr_requests" => options.nr_requests = count(name, text, MOST_REQUESTS)?,
                 _ => {}
             }
@@ -160,6 +169,7 @@ impl fmt::Display for DiskOptions {
         note("depth", &self.drive_depth, self.drive_depth != usual.drive_depth);
         note("drive", &self.drive_policy.name, self.drive_policy != usual.drive_policy);
         note("passes", &self.passes, self.passes != usual.passes);
+        note("anticipate", &self.anticipate, self.anticipate != usual.anticipate);
         note("nr_requests", &self.nr_requests, self.nr_requests != usual.nr_requests);
         f.write_str(&differing.join(","))
     }
@@ -204,7 +214,7 @@ mod tests {
     #[test]
     fn every_option_reads_back() {
         let text = "elevator=clook,batch=4,read_expire=1s,write_expire=2s,writes_starved=3,depth=5,\
-                    drive=fifo,passes=7,nr_requests=9";
+                    drive=fifo,passes=7,anticipate=6ms,nr_requests=9";
         let options: DiskOptions = text.parse().unwrap();
         assert_eq!(options.to_string(), text);
         assert_eq!(text.split(',').count(), OPTIONS.len());

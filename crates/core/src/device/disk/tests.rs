@@ -133,6 +133,39 @@ fn sorting_recovers_most_of_what_interleaving_costs() {
 }
 
 #[test]
+fn anticipation_keeps_two_readers_from_tearing_each_other_apart() {
+    // Two that each ask for the next 256 KiB two milliseconds after they have the last.
+    let speed = |options: &str| {
+        let mut disk = disk(options, 1);
+        let mut ready = [(Time::ZERO, 0_u64), (Time::ZERO, 200_000_000_000)].map(Some);
+        let (mut now, mut served) = (Time::ZERO, 0_u64);
+        while now < Time::ZERO + Span::from_secs(20) {
+            let asks = ready.iter().flatten().map(|(at, _)| *at).min();
+            let done = disk.next_done();
+            now = asks.into_iter().chain(done).min().unwrap();
+            if let Some(done) = disk.poll(now) {
+                served += 1;
+                ready[done.id as usize].as_mut().unwrap().0 = now + Span::from_millis(2);
+            }
+            for (id, reader) in (0..).zip(&mut ready) {
+                let Some((at, offset_bytes)) = reader.as_mut().filter(|(at, _)| *at <= now) else {
+                    continue;
+                };
+                let (offset, length_bytes) = (*offset_bytes, 1 << 18);
+                disk.submit(
+                    now,
+                    DeviceRequest { id, write: false, offset_bytes: offset, length_bytes },
+                );
+                (*at, *offset_bytes) = (Time::NEVER, offset + length_bytes);
+            }
+        }
+        served as f64 * 0.262_144 / 20.0
+    };
+    let (torn, kept) = (speed("elevator=fifo"), speed("elevator=fifo,anticipate=6ms"));
+    assert!(kept > 2.0 * torn, "{torn} {kept}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let run = |seed| one_interleaved(seed, 2, 20_000_000_000, 1 << 20).to_bits();
     assert_eq!(run(1), run(1));
@@ -185,13 +218,15 @@ proptest! {
             vec!["deadline", "deadline-strict", "fifo", "clook", "sptf"],
         ),
         drive in prop::sample::select(vec!["fifo", "clook", "sptf"]),
+        anticipate in prop::sample::select(vec!["0ms", "6ms"]),
         depth in 1_u32..40,
         streams in 1_u64..30,
         writers in 0_u64..30,
         far in 0_u64..500,
         write in any::<bool>(),
     ) {
-        let mut disk = disk(&format!("elevator={elevator},drive={drive},depth={depth}"), far);
+        let order = format!("elevator={elevator},drive={drive},depth={depth}");
+        let mut disk = disk(&format!("{order},anticipate={anticipate}"), far);
         let mut now = Time::ZERO;
         let mut places: Vec<u64> = (0..streams).map(|n| n * 4_000_000_000).collect();
         let mut submit = |disk: &mut Box<dyn Device>, id: u64, now| {
