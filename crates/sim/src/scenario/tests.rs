@@ -182,7 +182,8 @@ fn models_take_tried_values_and_the_same_keys() {
         let error = Scenario::parse(&text).unwrap_err().to_string();
         assert!(error.contains("model `b`") && error.contains("[[free]]"), "{wrong}: {error}");
     }
-    let table = MODELS.replace("[workloads.mine]\npreset", "[workloads]\nmine = 3\n[workloads.other]\npreset");
+    let number = "[workloads]\nmine = 3\n[workloads.other]\npreset";
+    let table = MODELS.replace("[workloads.mine]\npreset", number);
     let error = Scenario::parse(&table).unwrap_err().to_string();
     assert!(error.contains("in [workloads.mine]"), "{error}");
 }
