@@ -31,12 +31,14 @@
 //! | `invariants` | what must hold whatever happens |
 //! | `replay` | the calls of a recorded decision log, made by these clients |
 //! | [`series`], [`outcome`], [`numbers`] | what a run showed |
+//! | [`published`] | published figures beside what a scenario gives |
 //! | [`target`] | a scenario as the thing that bench, search and calibrate run on |
 
 #![forbid(unsafe_code)]
 
 pub mod numbers;
 pub mod outcome;
+pub mod published;
 pub mod scenario;
 pub mod series;
 pub mod target;

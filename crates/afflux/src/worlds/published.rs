@@ -90,32 +90,44 @@ pub(crate) fn beside(
     overrides: &[String],
     seed: u64,
 ) -> Result<Vec<Beside>, Failure> {
-    let mut sets: Vec<&[String]> = Vec::new();
+    let mut sets: Vec<Vec<String>> = Vec::new();
     let mut wanted: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    let mut runs = Vec::new();
     for (figure, _) in figures(scenario) {
-        let at = sets.iter().position(|set| *set == figure.set).unwrap_or_else(|| {
-            sets.push(&figure.set);
-            sets.len() - 1
-        });
         let world = world(scenario, &figure.set, overrides, seed)?;
         let wrong = |why| Failure::input(format!("figure `{}`: {why}", figure.name));
         numbers::check(&figure.metric, &world.scenario).map_err(wrong)?;
-        wanted.entry(at).or_default().push(&figure.metric);
+        let mut run = |set: Vec<String>| {
+            let at = sets.iter().position(|one| *one == set).unwrap_or(sets.len());
+            if at == sets.len() {
+                sets.push(set);
+            }
+            wanted.entry(at).or_default().push(&figure.metric);
+            at
+        };
+        let divided = run(figure.set.clone());
+        let both = || figure.set.iter().chain(&figure.against).cloned().collect();
+        runs.push((divided, (!figure.against.is_empty()).then(|| run(both()))));
     }
     if sets.is_empty() {
         return Ok(Vec::new());
     }
     let values =
-        run_all(sets.len(), &|at| world(scenario, sets[at], overrides, seed), &|at, outcome| {
+        run_all(sets.len(), &|at| world(scenario, &sets[at], overrides, seed), &|at, outcome| {
             let summary = Summary::of(&outcome.measurement);
             let value =
                 |name: &&str| ((*name).to_owned(), numbers::value(name, &outcome, &summary));
             wanted[&at].iter().map(value).collect::<BTreeMap<_, _>>()
         })?;
     Ok(figures(scenario)
-        .map(|(figure, use_)| {
-            let at = sets.iter().position(|set| *set == figure.set).unwrap_or(0);
-            Beside::of(figure, use_, values[at].get(&figure.metric).copied().flatten())
+        .zip(runs)
+        .map(|((figure, use_), (divided, divisor))| {
+            let of = |at: usize| values[at].get(&figure.metric).copied().flatten();
+            let simulated = match divisor {
+                None => of(divided),
+                Some(divisor) => of(divided).zip(of(divisor)).map(|(above, below)| above / below),
+            };
+            Beside::of(figure, use_, simulated)
         })
         .collect())
 }
@@ -126,7 +138,10 @@ fn world(
     overrides: &[String],
     seed: u64,
 ) -> Result<World, Failure> {
-    let all: Vec<&String> = set.iter().chain(overrides).collect();
+    // A model is what the figure's overrides build upon; whatever else was asked for goes above.
+    let (models, others): (Vec<_>, Vec<_>) =
+        overrides.iter().partition(|text| text.starts_with("model="));
+    let all: Vec<&String> = models.into_iter().chain(set).chain(others).collect();
     let scenario = scenario.clone().with(&all).map_err(Failure::input)?;
     let setting = setting_of(&scenario)?;
     let told = format!("{} with {}", scenario.name, set.join(" "));

@@ -159,7 +159,9 @@ impl<'a> Sweep<'a> {
             let (about, unit) = numbers::told(&name);
             NumberRecord { name, about, unit: unit.to_owned() }
         };
+        // A ratio of two runs has no place on the axis of one.
         let placed: Vec<_> = figures(&self.loaded.scenario)
+            .filter(|(figure, _)| figure.against.is_empty())
             .filter_map(|(figure, use_)| Some((self.place_of(figure)?, figure, use_)))
             .collect();
         let mut record = SweepRecord {

@@ -337,8 +337,9 @@ impl Generators {
             (Kind::Read | Kind::Write, _) if self.changes_files && step.size.is_none() => {
                 make(self.idle_file(client)?, 0, length_bytes)
             }
-            (Kind::Read | Kind::Write, Access::Sequential) => {
-                let (file, offset) = self.advance(client, number, length_bytes)?;
+            (Kind::Read | Kind::Write, Access::Sequential | Access::Backward) => {
+                let backward = step.access == Access::Backward;
+                let (file, offset) = self.advance(client, number, length_bytes, backward)?;
                 make(file, offset, length_bytes)
             }
             (Kind::Read | Kind::Write, Access::Random) => {
@@ -355,7 +356,13 @@ impl Generators {
 
     /// Where a sequential stream goes on: file by file, and again from the first. Clients that
     /// share files start at different places, else they would all read what one has just read.
-    fn advance(&mut self, client: u32, number: usize, length_bytes: u64) -> Option<(u32, u64)> {
+    fn advance(
+        &mut self,
+        client: u32,
+        number: usize,
+        length_bytes: u64,
+        backward: bool,
+    ) -> Option<(u32, u64)> {
         let files = self.present_len(client) as u64;
         let per_file = (self.workload.files.size / length_bytes).max(1);
         let slots = files.checked_mul(per_file).filter(|&slots| slots > 0)?;
@@ -366,6 +373,7 @@ impl Generators {
         let of = self.stream(client, number);
         let slot = (start + self.streams[of].cursor_bytes / length_bytes) % slots;
         self.streams[of].cursor_bytes += length_bytes;
+        let slot = if backward { slots - 1 - slot } else { slot };
         let file = self.present(client, (slot / per_file) as usize)?;
         Some((file, slot % per_file * length_bytes))
     }
@@ -473,6 +481,13 @@ mod tests {
             .map(|operation| (operation.file, operation.offset_bytes >> 20))
             .collect();
         assert_eq!(places, [(0, 0), (0, 2), (1, 0), (1, 2), (0, 0)]);
+        let backward = step.replace("size =", "access = \"backward\", size =");
+        let backward = workload("each = 2\nsize = \"4 MiB\"", &backward);
+        let places: Vec<_> = run(&mut Generator::new(&backward, 1, 9), 5, 0)
+            .iter()
+            .map(|operation| (operation.file, operation.offset_bytes >> 20))
+            .collect();
+        assert_eq!(places, [(1, 2), (1, 0), (0, 2), (0, 0), (1, 2)]);
         let shared = workload("each = 2\nsize = \"4 MiB\"\nplacing = \"shared\"", step);
         let first = run(&mut Generator::new(&shared, 2, 9), 1, 0)[0];
         assert_eq!((first.file, first.offset_bytes), (1, 0));

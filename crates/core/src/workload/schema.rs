@@ -146,6 +146,8 @@ pub enum Access {
     /// From where the stream's last operation ended, through one file after the other.
     #[default]
     Sequential,
+    /// The same from end to start.
+    Backward,
     /// At any multiple of the operation's size in any file.
     Random,
 }
@@ -245,7 +247,7 @@ impl Workload {
                 }
                 let moves = matches!(step.kind, Kind::Read | Kind::Write);
                 if moves
-                    && step.access == Access::Sequential
+                    && step.access != Access::Random
                     && step.size.is_some()
                     && self.changes_files()
                 {

@@ -99,6 +99,9 @@ impl Cast {
     fn new(application: &Application, scenario: &Scenario) -> Self {
         let mut workload = application.workload.clone();
         workload.clients = scenario.clients_of(application);
+        if let Some(threads) = scenario.clients.threads {
+            workload.streams.iter_mut().for_each(|stream| stream.threads = threads);
+        }
         let left = scenario.servers.count - application.first_server;
         // A range that begins at the first server may be all of them.
         let servers = application.servers.unwrap_or(left).min(left).max(1);

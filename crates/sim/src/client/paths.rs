@@ -85,25 +85,41 @@ impl World {
     /// Bytes of the next piece of a request that waits.
     fn next_size(&self, index: u32) -> u32 {
         let request = &self.requests[index];
-        if request.cut {
-            return request.length_bytes;
-        }
+        if request.cut { request.length_bytes } else { self.next_piece(request).0 }
+    }
+
+    /// Bytes of the next piece of a request that is not cut yet, and where its operation goes on in
+    /// the same stripe after it. A piece is of one unit, or of several where they are joined, since
+    /// those of one stripe follow each other in its object.
+    fn next_piece(&self, request: &Request) -> (u32, Option<u64>) {
         let cast = self.cast_of(request.client);
-        let unit = u64::from(cast.layout().unit_bytes);
+        let layout = cast.layout();
+        let unit = u64::from(layout.unit_bytes);
         let operation = &self.operations[request.operation];
         let end = operation.offset_bytes + operation.length_bytes;
-        let within = request.offset_bytes % unit;
         let most = u64::from(cast.workload.max_request);
-        (unit - within).min(end - request.offset_bytes).min(most) as u32
+        let (mut at, mut length) = (request.offset_bytes, 0);
+        loop {
+            let room = (unit - at % unit).min(end - at).min(most - length);
+            (at, length) = (at + room, length + room);
+            if at.is_multiple_of(unit) {
+                at += unit * u64::from(layout.count - 1);
+            }
+            if at >= end {
+                return (length as u32, None);
+            }
+            if length == most || !self.scenario.clients.join {
+                return (length as u32, Some(at));
+            }
+        }
     }
 
     /// Takes the next piece out of a path's queue; what is left of its operation stays in front.
     fn take_piece(&mut self, path: u32) -> u32 {
         let index = self.clients.lanes[path as usize].queue.first;
-        let length_bytes = self.next_size(index);
         let request = self.requests[index];
-        let next_offset =
-            if request.cut { None } else { self.offset_after(&request, length_bytes) };
+        let (length_bytes, next_offset) =
+            if request.cut { (request.length_bytes, None) } else { self.next_piece(&request) };
         let mut piece = request;
         if !request.cut {
             let layout = self.cast_of(request.client).layout();
@@ -120,18 +136,6 @@ impl World {
         lane.queue.pop(&self.requests);
         self.requests[index] = piece;
         index
-    }
-
-    /// Where the operation of a request goes on in the same stripe after a piece.
-    fn offset_after(&self, request: &Request, length_bytes: u32) -> Option<u64> {
-        let layout = self.cast_of(request.client).layout();
-        let unit = u64::from(layout.unit_bytes);
-        let mut next = request.offset_bytes + u64::from(length_bytes);
-        if next.is_multiple_of(unit) {
-            next += unit * u64::from(layout.count - 1);
-        }
-        let operation = &self.operations[request.operation];
-        (next < operation.offset_bytes + operation.length_bytes).then_some(next)
     }
 
     fn send(&mut self, now: Time, index: u32) {

@@ -2,8 +2,8 @@
 
 use super::value::{self as read, Value};
 use super::{
-    Application, Clients, Fault, FaultKind, Figure, LockScope, Locks, Metadata, Network, Placing,
-    Policy, RunPlan, Servers,
+    Application, Clients, Fault, FaultKind, Figure, Free, LockScope, Locks, Metadata, Model,
+    Network, Placing, Policy, RunPlan, Servers,
 };
 
 /// A key of a table that fills a `T`.
@@ -82,8 +82,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "chunk", "a size", "1MiB",
         "bytes in a row on one spindle",
         chunk = read::some_bytes;
-    "placement", "apart, arrival or even", "apart",
-        "where objects lie: as the lab has it, in chunks by order of arrival, or evenly by formula",
+    "placement", "apart, arrival, even or interleaved", "apart",
+        "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
+         or in turns of 4 MiB as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
     "region", "a size, or all", "all",
         "bytes of each device in which objects lie, from its first block, where a disk is fastest",
@@ -100,13 +101,23 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
 }
 
 /// Words for [`Placing`].
-pub(super) const PLACINGS: &[(&str, Placing)] =
-    &[("apart", Placing::Apart), ("arrival", Placing::Arrival), ("even", Placing::Even)];
+pub(super) const PLACINGS: &[(&str, Placing)] = &[
+    ("apart", Placing::Apart),
+    ("arrival", Placing::Arrival),
+    ("even", Placing::Even),
+    ("interleaved", Placing::Interleaved),
+];
 
 keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "count", "a whole number from 1, or workload", "workload",
         "clients of each application",
         count = |value| read::count_or(value, "workload", 1, MANY);
+    "threads", "a whole number from 1, or workload", "workload",
+        "threads of each stream",
+        threads = |value| read::count_or(value, "workload", 1, MANY);
+    "join", "true or false", "false",
+        "units of an operation that follow each other in an object go in one request (Lustre)",
+        join = read::flag;
     "in_flight", "a whole number from 1, or unlimited", "unlimited",
         "requests in flight on a path, whatever its policy says",
         in_flight = |value| read::count_or(value, "unlimited", 1, MANY);
@@ -226,16 +237,40 @@ pub(super) const FAULTS: &[(&str, FaultKind)] = &[
     ("slow-disk", FaultKind::SlowDisk),
 ];
 
+keys! { FREE, Free, "Keys of `[[free]]`: parameters that no source gives.",
+    "key", "section and key, as in servers.device", "",
+        "what was fitted",
+        key = read::text;
+    "values", "a list of texts", "",
+        "the grid: what was tried",
+        values = read::list;
+}
+
+keys! { MODEL, Model, "Keys of `[[model]]`; the first is in force.",
+    "name", "a text", "",
+        "a short name, for model=NAME",
+        name = read::text;
+    "about", "a text", "",
+        "what it assumes",
+        about = read::text;
+    "set", "a list of overrides", "",
+        "one value for each free parameter",
+        set = read::list;
+}
+
 keys! { FIGURE, Figure, "Keys of `[[fit]]` and `[[published]]`.",
     "name", "a text", "",
         "what the figure is",
         name = read::text;
     "metric", "a name, as in total_mb_s", "",
-        "the number of a summary that it is compared with",
+        "what it is compared with",
         metric = read::text;
     "set", "a list of overrides", "",
         "under which the scenario is run for it",
         set = read::list;
+    "against", "a list of overrides", "",
+        "under which it is run, after those of `set`, for what the figure is divided by",
+        against = read::list;
     "value", "a number", "0",
         "the figure",
         value = read::number;
@@ -245,4 +280,7 @@ keys! { FIGURE, Figure, "Keys of `[[fit]]` and `[[published]]`.",
     "source", "a text", "",
         "paper, and table or section",
         source = read::text;
+    "misses", "a text", "",
+        "why the simulator is more than a tenth away, under any model",
+        misses = read::text;
 }

@@ -16,6 +16,8 @@ pub fn manual() -> String {
     section(&mut text, "[policy]", keys::POLICY);
     section(&mut text, "[[application]]", keys::APPLICATION);
     section(&mut text, "[[fault]]", keys::FAULT);
+    section(&mut text, "[[free]]", keys::FREE);
+    section(&mut text, "[[model]]", keys::MODEL);
     section(&mut text, "[[fit]] and [[published]]", keys::FIGURE);
     text
 }

@@ -52,10 +52,16 @@ pub struct Scenario {
     pub run: RunPlan,
     /// The setting of traffic control, as `afflux_core::setting` reads it.
     pub policy: Policy,
+    /// Workloads that its applications may name, besides the presets.
+    pub workloads: Vec<Workload>,
     /// What runs on it: one workload, or several with their own clients at the same time.
     pub applications: Vec<Application>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+    /// Keys whose values were fitted.
+    pub free: Vec<Free>,
+    /// Values of those keys that fit about equally well; the first is in force.
+    pub models: Vec<Model>,
     /// Published figures that served to fit the scenario.
     pub fitted: Vec<Figure>,
     /// Published figures that it is to predict.
@@ -117,6 +123,9 @@ pub enum Placing {
     Arrival,
     /// Files of fixed size evenly over the device; takes no memory, for large worlds.
     Even,
+    /// Files in turns, as if they had been written at the same time before the run; takes no
+    /// memory either.
+    Interleaved,
 }
 
 /// Clients, all alike.
@@ -124,6 +133,11 @@ pub enum Placing {
 pub struct Clients {
     /// How many, whatever the workload says. `None` takes the workload's word.
     pub count: Option<u32>,
+    /// Threads of each of its streams, whatever the workload says.
+    pub threads: Option<u32>,
+    /// Whether units that follow each other in an object go in one request, as in Lustre and
+    /// OrangeFS, or each in its own, as in the lab.
+    pub join: bool,
     /// Requests that a path may have in flight, whatever its policy says.
     pub in_flight: Option<u32>,
     /// Requests that a client may have in flight over all its paths.
@@ -240,6 +254,27 @@ pub enum FaultKind {
     SlowDisk,
 }
 
+/// A parameter that no source gives, so that it was fitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Free {
+    /// Section and key, as in overrides.
+    pub key: String,
+    /// Values that were tried.
+    pub values: Vec<String>,
+}
+
+/// One set of values for the free parameters. Where several fit equally well, what they differ in
+/// is not known, and every result is a range over them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    /// A short name.
+    pub name: String,
+    /// What it assumes, in a sentence.
+    pub about: String,
+    /// One override for each free parameter.
+    pub set: Vec<String>,
+}
+
 /// A figure that somebody has published.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figure {
@@ -249,12 +284,17 @@ pub struct Figure {
     pub metric: String,
     /// Overrides under which the scenario is run for it.
     pub set: Vec<String>,
+    /// Overrides, after those of `set`, under which it is run for what the figure is divided by;
+    /// empty where the figure is no ratio.
+    pub against: Vec<String>,
     /// The figure.
     pub value: f64,
     /// Its unit.
     pub unit: String,
     /// Paper, and table or section.
     pub source: String,
+    /// Why the simulator misses it; empty where it comes within a tenth under every model.
+    pub misses: String,
 }
 
 impl Default for Scenario {
@@ -279,8 +319,11 @@ impl Default for Scenario {
                 merge: None,
             },
             policy: Policy { setting: "none".to_owned() },
+            workloads: Vec::new(),
             applications: vec![Application::of(PRESETS[0].workload())],
             faults: Vec::new(),
+            free: Vec::new(),
+            models: Vec::new(),
             fitted: Vec::new(),
             published: Vec::new(),
         }
@@ -322,6 +365,8 @@ impl Default for Clients {
     fn default() -> Self {
         Self {
             count: None,
+            threads: None,
+            join: false,
             in_flight: None,
             fan_in: None,
             dirty: 0,
@@ -362,15 +407,21 @@ impl Default for Fault {
 impl Scenario {
     /// Reads a scenario. Errors give line, column, the schema and a remedy.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let scenario = parse::scenario(text)?;
+        let mut scenario = parse::scenario(text)?;
         scenario.check()?;
+        scenario.check_models()?;
+        if let Some(first) = scenario.models.first() {
+            scenario = scenario.clone().with(&first.set)?;
+        }
         Ok(scenario)
     }
 
     /// This scenario with `section.key=value` overrides, such as `servers.count=8`.
     ///
     /// Keys of `workload` are those of an application: `workload.bytes=32MiB` sets it for all, and
-    /// `workload=seq-read` takes another preset.
+    /// `workload=seq-read` takes another workload, the scenario's own or a preset.
+    /// `applications=3` keeps the first three, or adds copies of the last; `model=b` takes the
+    /// values of a model.
     pub fn with(mut self, overrides: &[impl AsRef<str>]) -> Result<Self, ScenarioError> {
         for text in overrides {
             parse::override_with(&mut self, text.as_ref())?;
@@ -387,6 +438,40 @@ impl Scenario {
     /// How many clients an application has.
     pub fn clients_of(&self, application: &Application) -> u32 {
         self.clients.count.unwrap_or(application.workload.clients)
+    }
+
+    /// This scenario with the values of one of its models.
+    pub fn with_model(self, name: &str) -> Result<Self, ScenarioError> {
+        self.with(&[format!("model={name}")])
+    }
+
+    /// Whether each model gives each free parameter one of the values that were tried, and all set
+    /// the same keys, so that one can take the place of another.
+    fn check_models(&self) -> Result<(), ScenarioError> {
+        fn keys(model: &Model) -> impl Iterator<Item = &str> {
+            model.set.iter().filter_map(|set| Some(set.split_once('=')?.0))
+        }
+        for model in &self.models {
+            let tried = self.free.iter().all(|free| {
+                let is_tried = |set: &String| {
+                    let (key, value) = set.split_once('=').unwrap_or_default();
+                    key == free.key && free.values.iter().any(|one| one == value)
+                };
+                model.set.iter().any(is_tried)
+            });
+            if !tried || !keys(model).eq(keys(&self.models[0])) {
+                return Err(ScenarioError::Impossible {
+                    scenario: self.name.clone(),
+                    place: format!("model `{}`", model.name),
+                    what: "its `set` lacks a tried value, or other keys than the first model's"
+                        .to_owned(),
+                    remedy: "write key=value for each [[free]], with one of its values, and the \
+                             same keys in the same order in each model"
+                        .to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Contradictions between values.

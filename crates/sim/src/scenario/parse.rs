@@ -7,7 +7,7 @@ use toml::{Spanned, Table};
 
 use super::keys::{self, Key};
 use super::value::Value;
-use super::{Application, Fault, Figure, Scenario, ScenarioError, VERSION};
+use super::{Application, Fault, Figure, Free, Model, Scenario, ScenarioError, VERSION};
 
 /// What may stand at the top.
 const TOP: &[&str] = &[
@@ -15,6 +15,7 @@ const TOP: &[&str] = &[
     "name",
     "about",
     "workload",
+    "workloads",
     "network",
     "servers",
     "clients",
@@ -24,8 +25,25 @@ const TOP: &[&str] = &[
     "policy",
     "application",
     "fault",
+    "free",
+    "model",
     "fit",
     "published",
+];
+
+/// What overrides may begin with.
+const SECTIONS: &[&str] = &[
+    "workload",
+    "network",
+    "servers",
+    "clients",
+    "metadata",
+    "locks",
+    "run",
+    "policy",
+    "application",
+    "applications",
+    "model",
 ];
 
 /// A key and its value, with their places.
@@ -40,6 +58,7 @@ pub(super) fn scenario(text: &str) -> Result<Scenario, ScenarioError> {
     let mut reader = Reader { text, plain: &plain, scenario: Scenario::default() };
     reader.scenario.applications.clear();
     reader.version(document.get_ref())?;
+    reader.workloads(document.get_ref())?;
     for entry in document.get_ref() {
         reader.top(entry)?;
     }
@@ -71,7 +90,7 @@ impl Reader<'_> {
     fn top(&mut self, (key, value): Entry<'_, '_>) -> Result<(), ScenarioError> {
         let name = key.get_ref().as_ref();
         match name {
-            "afflux-scenario" => Ok(()),
+            "afflux-scenario" | "workloads" => Ok(()),
             "name" => self.words(value, |scenario| &mut scenario.name),
             "about" => self.words(value, |scenario| &mut scenario.about),
             "workload" => {
@@ -90,6 +109,14 @@ impl Reader<'_> {
             "fault" => {
                 let faults = self.list(name, value, keys::FAULT, Fault::default)?;
                 self.scenario.faults = faults;
+                Ok(())
+            }
+            "free" => {
+                self.scenario.free = self.list(name, value, keys::FREE, Free::default)?;
+                Ok(())
+            }
+            "model" => {
+                self.scenario.models = self.list(name, value, keys::MODEL, Model::default)?;
                 Ok(())
             }
             "fit" => {
@@ -193,6 +220,25 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// Reads the workloads that others may name, before anything names them.
+    fn workloads(&mut self, document: &DeTable<'_>) -> Result<(), ScenarioError> {
+        let Some((_, place)) = document.iter().find(|(key, _)| key.get_ref() == "workloads") else {
+            return Ok(());
+        };
+        let Some(toml::Value::Table(table)) = self.plain.get("workloads") else {
+            let what = "`workloads` holds tables: write [workloads.NAME] before each";
+            return Err(self.at(place.span().start, what.to_owned()));
+        };
+        for (name, value) in table {
+            let mut workload = workload_of(value, name, &[]).map_err(|what| {
+                self.at(place.span().start, format!("in [workloads.{name}]: {what}"))
+            })?;
+            workload.name.clone_from(name);
+            self.scenario.workloads.push(workload);
+        }
+        Ok(())
+    }
+
     fn workload(
         &self,
         place: usize,
@@ -202,7 +248,8 @@ impl Reader<'_> {
             let what = "an application needs a `workload`: the name of a preset, or a table";
             return Err(self.at(place, what.to_owned()));
         };
-        workload_of(value, &self.scenario.name).map_err(|what| self.at(place, what))
+        let Scenario { name, workloads, .. } = &self.scenario;
+        workload_of(value, name, workloads).map_err(|what| self.at(place, what))
     }
 
     fn key<'k, T>(
@@ -268,35 +315,41 @@ fn plain_value(value: &DeValue<'_>) -> Option<Value> {
     })
 }
 
-/// A workload: the name of a preset, or a table in the schema of workloads, in which `preset` takes
-/// over what it leaves out.
-fn workload_of(value: &toml::Value, scenario: &str) -> Result<Workload, String> {
-    let names = || PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>();
-    let find = |name: &str| {
-        preset(name).ok_or_else(|| {
-            let meant = nearest(name, names());
-            let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
-            format!("there is no preset `{name}`: {meant}there are: {}", names().join(", "))
-        })
+/// A workload: the name of one of `own` or of a preset, or a table in the schema of workloads, in
+/// which `preset` takes over what it leaves out.
+fn workload_of(value: &toml::Value, name: &str, own: &[Workload]) -> Result<Workload, String> {
+    let names = || {
+        let presets = PRESETS.iter().map(|preset| preset.name);
+        own.iter().map(|workload| workload.name.as_str()).chain(presets).collect::<Vec<_>>()
+    };
+    let unknown = |name: &str| {
+        let meant = nearest(name, names());
+        let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
+        format!("there is no workload `{name}`: {meant}there are: {}", names().join(", "))
     };
     match value {
-        toml::Value::String(name) => find(name).map(|preset| preset.workload()),
+        toml::Value::String(name) => {
+            let own = own.iter().find(|workload| workload.name == *name).cloned();
+            let found = own.or_else(|| preset(name).map(|preset| preset.workload()));
+            found.ok_or_else(|| unknown(name))
+        }
         toml::Value::Table(table) => {
             let mut whole = match table.get("preset") {
                 None => Table::new(),
                 Some(toml::Value::String(name)) => {
-                    toml::from_str(find(name)?.text).map_err(|error| error.to_string())?
+                    let text = preset(name).ok_or_else(|| unknown(name))?.text;
+                    toml::from_str(text).map_err(|error| error.to_string())?
                 }
                 Some(_) => return Err("`preset` is the name of a preset, in quotes".to_owned()),
             };
             let given = table.iter().filter(|(key, _)| *key != "preset");
             merge(&mut whole, given.map(|(key, value)| (key.clone(), value.clone())).collect());
             whole.entry("afflux-workload").or_insert(toml::Value::Integer(1));
-            whole.entry("name").or_insert(toml::Value::String(scenario.to_owned()));
+            whole.entry("name").or_insert(toml::Value::String(name.to_owned()));
             let text = toml::to_string(&whole).map_err(|error| error.to_string())?;
             Workload::parse(&text).map_err(|error| format!("in the workload: {error}"))
         }
-        _ => Err("a workload is the name of a preset in quotes, or a table".to_owned()),
+        _ => Err("a workload is a name in quotes, or a table".to_owned()),
     }
 }
 
@@ -318,18 +371,23 @@ pub(super) fn override_with(scenario: &mut Scenario, text: &str) -> Result<(), S
     let (path, value) =
         text.split_once('=').ok_or_else(|| wrong("write section.key=value".to_owned()))?;
     let value = Value::of_override(value);
-    if path.trim() == "workload" {
-        let name = toml::Value::String(value.written());
-        let workload = workload_of(&name, &scenario.name).map_err(wrong)?;
-        for application in &mut scenario.applications {
-            application.workload = workload.clone();
-        }
-        return Ok(());
+    match path.trim() {
+        "workload" => return set_workload(scenario, None, &value.written()).map_err(wrong),
+        "applications" => return set_applications(scenario, &value).map_err(wrong),
+        "model" => return set_model(scenario, &value.written(), wrong),
+        _ => {}
     }
     let (section, name) = path
         .trim()
         .split_once('.')
         .ok_or_else(|| wrong("write section.key=value, as in servers.count=8".to_owned()))?;
+    if let Some(number) = section.strip_prefix("application")
+        && name == "workload"
+        && !number.is_empty()
+    {
+        let number = number.parse().unwrap_or(0);
+        return set_workload(scenario, Some(number), &value.written()).map_err(wrong);
+    }
     match section {
         "network" => set(keys::NETWORK, section, name, &mut scenario.network, &value),
         "servers" => set(keys::SERVERS, section, name, &mut scenario.servers, &value),
@@ -347,7 +405,7 @@ pub(super) fn override_with(scenario: &mut Scenario, text: &str) -> Result<(), S
                 Some(one) => set(keys::APPLICATION, section, name, one, &value),
                 None => Err(format!("there is no application {number}")),
             },
-            None => Err(unknown(other, "a scenario", &TOP[4..12])),
+            None => Err(unknown(other, "a scenario", SECTIONS)),
         },
     }
     .map_err(wrong)
@@ -365,4 +423,41 @@ fn set<T>(
         unknown(name, &format!("[{section}]"), &names)
     })?;
     (key.set)(to, value).map_err(|why| complaint(key, &value.written(), &why))
+}
+
+/// Gives all applications, or the one with a number from 1, another workload.
+fn set_workload(scenario: &mut Scenario, number: Option<usize>, name: &str) -> Result<(), String> {
+    let name = toml::Value::String(name.to_owned());
+    let workload = workload_of(&name, &scenario.name, &scenario.workloads)?;
+    let applications = scenario.applications.iter_mut().enumerate();
+    let mut of_number =
+        applications.filter(|(at, _)| number.is_none_or(|number| number == at + 1)).peekable();
+    if of_number.peek().is_none() {
+        return Err(format!("there is no application {}", number.unwrap_or_default()));
+    }
+    of_number.for_each(|(_, one)| one.workload = workload.clone());
+    Ok(())
+}
+
+/// Keeps the first applications, or adds copies of the last.
+fn set_applications(scenario: &mut Scenario, value: &Value) -> Result<(), String> {
+    let count = super::value::count(value, 1, 1_000)? as usize;
+    if let Some(last) = scenario.applications.last().cloned() {
+        scenario.applications.resize(count, last);
+    }
+    Ok(())
+}
+
+fn set_model(
+    scenario: &mut Scenario,
+    name: &str,
+    wrong: impl Fn(String) -> ScenarioError,
+) -> Result<(), ScenarioError> {
+    let Some(model) = scenario.models.iter().find(|model| model.name == name) else {
+        let names: Vec<_> = scenario.models.iter().map(|model| model.name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return Err(wrong(format!("there is no model `{name}`; there are: {there}")));
+    };
+    let set = model.set.clone();
+    set.iter().try_for_each(|text| override_with(scenario, text))
 }

@@ -17,6 +17,22 @@ pub struct Shipped {
 pub static SHIPPED: &[Shipped] = &[
     Shipped { name: "contended", text: include_str!("../../../../scenarios/contended.toml") },
     Shipped { name: "incast", text: include_str!("../../../../scenarios/incast.toml") },
+    Shipped { name: "ascar", text: include_str!("../../../../scenarios/ascar.toml") },
+    Shipped { name: "burst-buffer", text: include_str!("../../../../scenarios/burst-buffer.toml") },
+    Shipped { name: "credits-1024", text: include_str!("../../../../scenarios/credits-1024.toml") },
+    Shipped {
+        name: "server-grouping",
+        text: include_str!("../../../../scenarios/server-grouping.toml"),
+    },
+    Shipped {
+        name: "server-grouping-mix",
+        text: include_str!("../../../../scenarios/server-grouping-mix.toml"),
+    },
+    Shipped {
+        name: "server-grouping-popular",
+        text: include_str!("../../../../scenarios/server-grouping-popular.toml"),
+    },
+    Shipped { name: "stcs", text: include_str!("../../../../scenarios/stcs.toml") },
 ];
 
 /// The shipped scenario of that name.

@@ -118,3 +118,72 @@ fn overrides_go_through_the_same_tables() {
         assert!(error.contains(says), "{text}: {error}");
     }
 }
+
+const MODELS: &str = r#"
+afflux-scenario = 1
+name = "models"
+workload = "mine"
+
+[workloads.mine]
+preset = "seq-read"
+clients = 2
+
+[[free]]
+key = "servers.threads"
+values = ["4", "8"]
+
+[[model]]
+name = "a"
+set = ["servers.threads=4", "clients.dirty=1MiB"]
+
+[[model]]
+name = "b"
+set = ["servers.threads=8", "clients.dirty=2MiB"]
+"#;
+
+#[test]
+fn the_first_model_is_in_force_and_another_takes_its_place() {
+    let scenario = Scenario::parse(MODELS).unwrap();
+    assert_eq!((scenario.servers.threads, scenario.clients.dirty), (4, 1 << 20));
+    assert_eq!((scenario.applications[0].name.as_str(), scenario.client_count()), ("mine", 2));
+    let other = scenario.clone().with_model("b").unwrap();
+    assert_eq!((other.servers.threads, other.clients.dirty), (8, 2 << 20));
+    assert_eq!(other.with_model("a").unwrap(), scenario);
+}
+
+#[test]
+fn workloads_and_applications_are_overridden_by_name_and_number() {
+    let scenario = Scenario::parse(MODELS).unwrap();
+    let scenario = scenario.with(&["applications=3", "application2.workload=seq-write"]).unwrap();
+    let names = scenario.applications.iter().map(|one| one.workload.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["mine", "seq-write", "mine"]);
+    let one = scenario.with(&["applications=1"]).unwrap();
+    assert_eq!(one.applications.len(), 1);
+    for (text, says) in [
+        ("workload=min", "did you mean `mine`?"),
+        ("application4.workload=mine", "there is no application 4"),
+        ("applications=0", "not from 1"),
+        ("model=c", "there is no model `c`; there are: a, b"),
+    ] {
+        let error = one.clone().with(&[text]).unwrap_err().to_string();
+        assert!(error.contains(says), "{text}: {error}");
+    }
+}
+
+#[test]
+fn models_take_tried_values_and_the_same_keys() {
+    for (right, wrong) in [
+        ("set = [\"servers.threads=8\", ", "set = [\"servers.threads=9\", "),
+        ("set = [\"servers.threads=8\", ", "set = ["),
+        ("clients.dirty=2MiB", "clients.read_ahead=2MiB"),
+    ] {
+        let text = MODELS.replace(right, wrong);
+        assert_ne!(text, MODELS, "{right}");
+        let error = Scenario::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("model `b`") && error.contains("[[free]]"), "{wrong}: {error}");
+    }
+    let number = "[workloads]\nmine = 3\n[workloads.other]\npreset";
+    let table = MODELS.replace("[workloads.mine]\npreset", number);
+    let error = Scenario::parse(&table).unwrap_err().to_string();
+    assert!(error.contains("in [workloads.mine]"), "{error}");
+}

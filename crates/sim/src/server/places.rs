@@ -33,7 +33,24 @@ pub(crate) struct FileShape {
 impl FileShape {
     /// Objects of the files on one server, at most.
     fn objects(&self) -> u64 {
+        if self.is_everywhere() {
+            return self.files;
+        }
         self.files.div_ceil(u64::from(self.servers)) * u64::from(self.stripes)
+    }
+
+    /// Which of the objects on its server a stripe is: of each row of as many files as there are
+    /// servers, every server keeps each stripe once.
+    fn rank(&self, object: Object) -> u64 {
+        if self.is_everywhere() {
+            return u64::from(object.file);
+        }
+        let row = u64::from(object.file / self.servers);
+        row * u64::from(self.stripes) + u64::from(object.stripe)
+    }
+
+    const fn is_everywhere(&self) -> bool {
+        self.stripes == self.servers
     }
 
     /// Bytes of one object, at most.
@@ -52,9 +69,10 @@ pub(crate) enum Places {
 }
 
 /// Each application has a part of the device by the bytes that it needs; there its objects have
-/// slots of one size, taken by multiples of the golden ratio.
+/// slots of one size, taken by multiples of the golden ratio, or lie in turns.
 pub(crate) struct EvenPlaces {
     parts: Vec<EvenPart>,
+    interleaved: bool,
     /// For each server, what its slots are shifted by.
     shifts: Vec<u64>,
 }
@@ -67,6 +85,10 @@ struct EvenPart {
     slots: u64,
     stride: u64,
 }
+
+/// What an object has in a row when objects take turns: about what a file system sets apart for a
+/// file that grows.
+const TURN_BYTES: u64 = 4 << 20;
 
 impl Places {
     /// Places on `options.count` servers, or the bytes that are needed and there on each.
@@ -88,10 +110,12 @@ impl Places {
         let policy = match options.placement {
             Placing::Apart => PlacementPolicy::Apart,
             Placing::Arrival => PlacementPolicy::Arrival,
-            Placing::Even => {
-                let parts = EvenPlaces::parts(shapes, needed, capacity_bytes);
+            Placing::Even | Placing::Interleaved => {
+                let interleaved = options.placement == Placing::Interleaved;
+                let room = if interleaved { needed } else { capacity_bytes };
+                let parts = EvenPlaces::parts(shapes, needed, room);
                 let shifts = (0..options.count).map(|_| rng.bits() >> 32).collect();
-                return Ok(Self::Even(EvenPlaces { parts, shifts }));
+                return Ok(Self::Even(EvenPlaces { parts, interleaved, shifts }));
             }
         };
         let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
@@ -111,6 +135,10 @@ impl Places {
             Self::Kept(servers) => {
                 let place = &mut servers[server as usize];
                 place.place(object.key(), offset_bytes, length_bytes, pieces)
+            }
+            Self::Even(even) if even.interleaved => {
+                even.turns(server, object, Piece { offset_bytes, length_bytes }, pieces);
+                Ok(())
             }
             Self::Even(even) => {
                 let offset_bytes = even.base(server, object) + offset_bytes;
@@ -150,13 +178,29 @@ impl EvenPlaces {
         shapes.iter().map(part).collect()
     }
 
-    /// Of each row of as many files as there are servers, every server keeps each stripe once.
+    /// Where an object begins.
     fn base(&self, server: u32, object: Object) -> u64 {
         let part = &self.parts[object.application as usize];
-        let row = u64::from(object.file / part.shape.servers);
-        let rank = row * u64::from(part.shape.stripes) + u64::from(object.stripe);
         let shift = self.shifts[server as usize];
-        part.first_byte + (rank * part.stride + shift) % part.slots * part.slot_bytes
+        let slot = (part.shape.rank(object) * part.stride + shift) % part.slots;
+        part.first_byte + slot * part.slot_bytes
+    }
+
+    /// Appends where a range of an object lies when objects have taken turns.
+    fn turns(&self, server: u32, object: Object, range: Piece, pieces: &mut Vec<Piece>) {
+        let part = &self.parts[object.application as usize];
+        let shift = self.shifts[server as usize];
+        let slot = (part.shape.rank(object) + shift) % part.slots;
+        let end = range.offset_bytes + range.length_bytes;
+        let mut at = range.offset_bytes;
+        while at < end {
+            let (round, within) = (at / TURN_BYTES, at % TURN_BYTES);
+            let length_bytes = (TURN_BYTES - within).min(end - at);
+            let turn = round * part.slots + slot;
+            let offset_bytes = part.first_byte + turn * TURN_BYTES + within;
+            pieces.push(Piece { offset_bytes, length_bytes });
+            at += length_bytes;
+        }
     }
 }
 
@@ -215,6 +259,29 @@ mod tests {
         for pair in starts.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
             assert!(pair[1].1 - pair[0].1 >= 8 << 20, "{pair:?}");
         }
+    }
+
+    #[test]
+    fn objects_that_took_turns_lie_between_each_other() {
+        let shape = FileShape {
+            files: 5,
+            file_bytes: 64 << 20,
+            servers: 4,
+            stripes: 4,
+            unit_bytes: 1 << 20,
+        };
+        let placement = Placing::Interleaved;
+        let options = ServerOptions { count: 4, placement, ..Default::default() };
+        let mut places = Places::new(&options, &[shape], 3).unwrap();
+        let mut pieces = Vec::new();
+        for file in 0..5 {
+            let object = Object { application: 0, file, stripe: 1 };
+            places.locate(2, object, 0, 16 << 20, &mut pieces).unwrap();
+        }
+        let mut starts: Vec<_> = pieces.iter().map(|piece| piece.offset_bytes >> 22).collect();
+        assert_eq!(starts[1] - starts[0], 5);
+        starts.sort_unstable();
+        assert_eq!(starts, (0..20).collect::<Vec<_>>());
     }
 
     #[test]
