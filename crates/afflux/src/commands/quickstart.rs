@@ -85,7 +85,7 @@ pub(crate) fn run(
     }
     let temporary = tempfile::tempdir()?;
     let dir = args.out.as_deref().unwrap_or(temporary.path());
-    let head = head(args, &workload, workload_text);
+    let head = head(args, &workload, workload_text)?;
     let session = Session {
         head: &head,
         workload: &workload,
@@ -118,15 +118,21 @@ pub(crate) fn run(
 }
 
 /// A search that fits into two minutes: no baseline beside the trials, which few could pay for.
-fn head(args: &QuickstartArgs, workload: &Workload, workload_text: String) -> Head {
-    Head {
+fn head(
+    args: &QuickstartArgs,
+    workload: &Workload,
+    workload_text: String,
+) -> Result<Head, Failure> {
+    let scenario_text = args.on.as_deref().map(target::scenario_text).transpose()?;
+    let scenario_text = scenario_text.unwrap_or_default();
+    Ok(Head {
         afflux_search: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),
         workload: workload.name.clone(),
         workload_text,
         clients: workload.clients,
         target: args.on.clone().unwrap_or_else(|| "a lab of two disks".to_owned()),
-        scenario_text: String::new(),
+        scenario_text,
         method: METHOD.to_owned(),
         objective: STEADY.to_owned(),
         seed: args.seed,
@@ -137,7 +143,7 @@ fn head(args: &QuickstartArgs, workload: &Workload, workload_text: String) -> He
         runs: 1,
         unpaired: true,
         start: Start::Fixed,
-    }
+    })
 }
 
 /// What was tried, in the order of the search.

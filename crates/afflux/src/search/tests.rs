@@ -157,23 +157,38 @@ fn drift_goes_out_of_pairs() {
     assert!(paired.candidate.label().starts_with("fixed:4") && paired.score < 115.0, "{paired:?}");
 }
 
+/// A candidate's very first run cannot be told from a bad candidate's, so with every third run an
+/// outlier a good one may be missed; the search goes on, and the baseline stays right.
 #[test]
 fn outliers_are_made_again_and_kept() {
-    let target = MadeUp { outlier_each: 3, ..MadeUp::default() };
-    let found = found_anew("climb", false, target);
-    assert!(found.fixed.candidate.label().starts_with("fixed:4"), "{:?}", found.fixed);
-    let again: Vec<_> = found.entries.iter().filter_map(|e| e.again.as_ref()).collect();
-    assert!(again.len() > 5, "{again:?}");
-    for Again { why, scores } in &again {
-        assert!(scores.len() == 3 && why.contains("where"), "{why}: {scores:?}");
-    }
-    // What is told is one of the runs, the one in the middle.
-    for entry in found.entries.iter().filter(|entry| entry.again.is_some()) {
-        let scores = &entry.again.as_ref().unwrap().scores;
-        let told = trying::score_of(&entry.told);
-        let above = scores.iter().filter(|score| **score > told).count();
-        let below = scores.iter().filter(|score| **score < told).count();
-        assert!(scores.contains(&told) && above < 2 && below < 2, "{told:?} of {scores:?}");
+    for (outlier_each, least) in [(3, 20), (7, 5)] {
+        let target = MadeUp { outlier_each, ..MadeUp::default() };
+        let found = found_anew("climb", false, target);
+        if outlier_each == 7 {
+            assert!(found.fixed.candidate.label().starts_with("fixed:4"), "{:?}", found.fixed);
+        }
+        let searched = found.entries.iter().filter(|entry| entry.stage != Stage::Confirm);
+        let again: Vec<_> = searched.clone().filter_map(|e| e.again.as_ref()).collect();
+        assert!(again.len() >= least, "{again:?}");
+        for Again { why, scores } in &again {
+            assert!((2..=5).contains(&scores.len()) && why.contains("where"), "{why}: {scores:?}");
+        }
+        // No baseline that was told is an outlier: without one it makes 91 to 92.
+        let baselines = searched.clone().filter(|entry| entry.label == "none");
+        let told: Vec<f64> = baselines.filter_map(|e| trying::score_of(&e.told)).collect();
+        assert!(
+            told.len() > 20 && told.iter().all(|score| (91.0..92.0).contains(score)),
+            "{told:?}"
+        );
+        // What is told is one of the times: the last, or the one in the middle.
+        for entry in searched.filter(|entry| entry.again.is_some()) {
+            let scores = &entry.again.as_ref().unwrap().scores;
+            let told = trying::score_of(&entry.told);
+            let above = scores.iter().filter(|score| **score > told).count();
+            let below = scores.iter().filter(|score| **score < told).count();
+            let is_middle = above <= scores.len() / 2 && below <= scores.len() / 2;
+            assert!(scores.last() == Some(&told) || is_middle, "{told:?} of {scores:?}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use afflux_core::measure::{Measurement, TraceRequest};
-use afflux_core::search::{Outcome, Outliers, Told, Trial};
+use afflux_core::search::{Next, Outcome, Outliers, Told, Trial};
 use afflux_core::setting::Setting;
 use afflux_core::summary::Summary;
 use afflux_core::target::{Run, TargetError};
@@ -16,9 +16,6 @@ use crate::failure::Failure;
 /// The runs of one trial have seeds this far apart, so that none is another trial's.
 const SEEDS_APART: u64 = 1 << 24;
 
-/// A doubted trial is made so often in all; the one in the middle is told.
-const MADE_IN_ALL: usize = 3;
-
 impl Driver<'_> {
     /// Runs a trial and journals it; gives what the journal will say, to the last digit.
     pub(super) fn try_out(
@@ -29,20 +26,7 @@ impl Driver<'_> {
         outliers: &mut Outliers,
     ) -> Result<Told, Failure> {
         let began = Instant::now();
-        let first = self.made(trial)?;
-        let doubt = match &first {
-            Told::Outcome(outcome) => outliers.doubt(trial, outcome),
-            _ => None,
-        };
-        let (told, again) = match doubt {
-            Some(doubt) => {
-                let (label, why) = (trial.candidate.label(), doubt.to_string());
-                self.live.note(&format!("trial of {label} made again: {why}"));
-                let (told, scores) = self.middle_of(first, trial)?;
-                (told, Some(Again { why, scores }))
-            }
-            None => (first, None),
-        };
+        let (told, again) = self.settled(trial, outliers)?;
         let entry = Entry {
             stage,
             trial: trial.number,
@@ -66,20 +50,31 @@ impl Driver<'_> {
         Ok(told)
     }
 
-    /// Makes a trial again that was made once; gives the one in the middle, and all scores.
-    fn middle_of(
+    /// Makes a trial, and makes it again while it is doubted. Gives what is told, and how it came to
+    /// that if it was made more than once.
+    fn settled(
         &mut self,
-        first: Told,
         trial: &Trial,
-    ) -> Result<(Told, Vec<Option<f64>>), Failure> {
-        let mut all = vec![first];
-        while all.len() < MADE_IN_ALL {
-            all.push(self.made(trial)?);
-        }
-        let scores: Vec<Option<f64>> = all.iter().map(score_of).collect();
-        // What failed counts as worse than anything.
-        let ranks: Vec<f64> = scores.iter().map(|s| s.unwrap_or(f64::NEG_INFINITY)).collect();
-        Ok((all.swap_remove(Outliers::middle(&ranks)), scores))
+        outliers: &Outliers,
+    ) -> Result<(Told, Option<Again>), Failure> {
+        let mut told = vec![self.made(trial)?];
+        let mut outcomes = vec![outcome_of(&told[0])];
+        let doubt = outcomes[0].as_ref().and_then(|outcome| outliers.doubt(trial, outcome));
+        let why = doubt.map(|doubt| doubt.to_string()).unwrap_or_default();
+        let chosen = loop {
+            if let Next::Tell(chosen) = outliers.next(trial, &outcomes) {
+                break chosen;
+            }
+            if told.len() == 1 {
+                let label = trial.candidate.label();
+                self.live.note(&format!("trial of {label} made again: {why}"));
+            }
+            told.push(self.made(trial)?);
+            outcomes.extend(told.last().map(outcome_of));
+        };
+        let scores: Vec<Option<f64>> = told.iter().map(score_of).collect();
+        let again = (scores.len() > 1).then_some(Again { why, scores });
+        Ok((told.swap_remove(chosen), again))
     }
 
     /// Makes a trial once: all its runs.
@@ -156,6 +151,13 @@ impl Driver<'_> {
             Err(error @ TargetError::Unsuitable { .. }) => Err(Failure::input(error)),
             Err(error) => Ok(Err(error.to_string())),
         }
+    }
+}
+
+fn outcome_of(told: &Told) -> Option<Outcome> {
+    match told {
+        Told::Outcome(outcome) => Some(outcome.clone()),
+        Told::Cost(_) | Told::Fault(_) => None,
     }
 }
 

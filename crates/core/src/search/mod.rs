@@ -49,7 +49,7 @@ mod walk;
 
 pub use best_fixed::BestFixed;
 pub use candidate::{Candidate, Digest};
-pub use outlier::{Doubt, Outliers};
+pub use outlier::{Doubt, Next, Outliers};
 pub use paired::referred;
 pub use told::{Outcome, Told};
 

@@ -2,8 +2,11 @@
 //!
 //! Not from the papers, whose search repeats noisy runs only. Something else on the machine may
 //! slow a run down, or a cache may speed it up; a search that believes it goes astray, and one that
-//! drops it hides what happened. So a driver that doubts a run makes it twice more, tells the
-//! middle one of the three, and keeps the scores of all.
+//! drops it hides what happened. So a driver that doubts a run makes it again, as
+//! [`Outliers::next`] says, and keeps the scores of all. Of a candidate that has seldom run, as most
+//! of them, the middle one of three counts. Of one whose usual score is known well, as the
+//! baseline's, it is the first run that is usual again, since the trouble may outlast two runs; and
+//! after [`MOST`] the middle one, since what stays different is the target's new state.
 //!
 //! A run is doubted when the same candidate has scored very differently before, by more than
 //! [`DEVIATIONS`] times the usual noise and by [`LEAST`] at least; when it is a candidate's first
@@ -21,6 +24,15 @@ const REMEMBERED: usize = 15;
 
 /// So many runs say what is usual.
 const ENOUGH: usize = 5;
+
+/// So many other candidates say what a new one may score; a doubt too many costs but two runs.
+const ENOUGH_OTHERS: usize = 3;
+
+/// A candidate that has seldom run is made so often in all.
+const OF_SELDOM: usize = 3;
+
+/// No trial is made more often.
+const MOST: usize = 5;
 
 /// Times the usual deviation, by the median of absolute deviations, which few outliers do not move.
 const DEVIATIONS: f64 = 6.0;
@@ -82,10 +94,19 @@ impl fmt::Display for Doubt {
     }
 }
 
+/// What comes after a trial was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is made again.
+    Again,
+    /// This of the times that it was made is told.
+    Tell(usize),
+}
+
 /// What runs have shown so far. A function of the runs that it took, in their order.
 ///
 /// ```
-/// use afflux_core::search::{Asked, Outcome, Outliers, Setup, build};
+/// use afflux_core::search::{Asked, Next, Outcome, Outliers, Setup, build};
 ///
 /// let Asked::Trials(trials) = build("grid", &Setup::new(1)).unwrap().ask() else { panic!() };
 /// let outcome = |score| Outcome { score, ..Outcome::default() };
@@ -97,7 +118,9 @@ impl fmt::Display for Doubt {
 /// let doubt = outliers.doubt(&trials[0], &outcome(33.0)).unwrap();
 /// assert_eq!(doubt.to_string(), "it scored 33.0000 where 100.0000 was usual");
 /// assert_eq!(outliers.doubt(&trials[1], &outcome(33.0)), None);
-/// assert_eq!(Outliers::middle(&[33.0, 100.0, 101.0]), 1);
+/// assert_eq!(outliers.next(&trials[0], &[Some(outcome(33.0))]), Next::Again);
+/// let made = [Some(outcome(33.0)), Some(outcome(99.5))];
+/// assert_eq!(outliers.next(&trials[0], &made), Next::Tell(1));
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Outliers {
@@ -125,6 +148,24 @@ impl Outliers {
         doubt.or_else(|| self.uneven(outcome))
     }
 
+    /// What comes after a trial was made at least once; a time that failed has no outcome.
+    pub fn next(&self, trial: &Trial, made: &[Option<Outcome>]) -> Next {
+        let last = made.len().saturating_sub(1);
+        let doubted = match made.get(last) {
+            Some(Some(outcome)) => self.doubt(trial, outcome).is_some(),
+            // A first failure is told; one of several may be of the same trouble.
+            _ => last > 0,
+        };
+        let is_known = self.scores.get(&kind(trial)).is_some_and(|seen| seen.len() >= ENOUGH);
+        match (last + 1, doubted) {
+            (1, false) => Next::Tell(0),
+            (1, true) => Next::Again,
+            (_, false) if is_known => Next::Tell(last),
+            (times, _) if times < if is_known { MOST } else { OF_SELDOM } => Next::Again,
+            _ => Next::Tell(Self::middle(made)),
+        }
+    }
+
     /// Takes a run that is told to the strategy.
     pub fn take(&mut self, trial: &Trial, outcome: &Outcome) {
         if outcome.score.is_finite() {
@@ -140,11 +181,13 @@ impl Outliers {
         }
     }
 
-    /// Which of the scores is the one in the middle; of an even number, the better of the two.
-    pub fn middle(scores: &[f64]) -> usize {
-        let mut order: Vec<usize> = (0..scores.len()).collect();
-        order.sort_by(|&a, &b| scores[a].total_cmp(&scores[b]));
-        order.get(scores.len() / 2).copied().unwrap_or(0)
+    /// Which one has the score in the middle; of an even number, the better of the two. What failed
+    /// is worse than anything.
+    fn middle(made: &[Option<Outcome>]) -> usize {
+        let rank = |at: usize| made[at].as_ref().map_or(f64::NEG_INFINITY, |outcome| outcome.score);
+        let mut order: Vec<usize> = (0..made.len()).collect();
+        order.sort_by(|&a, &b| rank(a).total_cmp(&rank(b)));
+        order.get(made.len() / 2).copied().unwrap_or(0)
     }
 
     fn unlike(&self, kind: Kind, score: f64, earlier: &VecDeque<f64>) -> Option<Doubt> {
@@ -163,7 +206,8 @@ impl Outliers {
         let usual = median(others.iter().copied());
         let bound = (DEVIATIONS * noise(others)).max(LEAST_OF_NEW) * usual.abs();
         let is_off = !score.is_finite() || (score - usual).abs() > bound;
-        (others.len() >= ENOUGH && is_off && bound > 0.0).then_some(Doubt::Odd { score, usual })
+        (others.len() >= ENOUGH_OTHERS && is_off && bound > 0.0)
+            .then_some(Doubt::Odd { score, usual })
     }
 
     fn uneven(&self, outcome: &Outcome) -> Option<Doubt> {
@@ -282,9 +326,29 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_is_a_run_that_was_made() {
-        assert_eq!(Outliers::middle(&[3.0, 1.0, 2.0]), 2);
-        assert_eq!(Outliers::middle(&[f64::NEG_INFINITY, 5.0]), 1);
-        assert_eq!(Outliers::middle(&[7.0]), 0);
+    fn what_is_known_is_made_until_it_is_usual_and_what_is_not_three_times() {
+        let some = |scores: &[f64]| -> Vec<Option<Outcome>> {
+            scores.iter().map(|&score| Some(outcome(score, 0.05))).collect()
+        };
+        let mut outliers = Outliers::default();
+        for window in 1..=6 {
+            outliers.take(&trial(window), &outcome(100.0, 0.05));
+        }
+        (0..6).for_each(|_| outliers.take(&trial(8), &outcome(100.0, 0.05)));
+        let next = |window, scores: &[f64]| outliers.next(&trial(window), &some(scores));
+        assert_eq!(next(8, &[99.0]), Next::Tell(0));
+        assert_eq!(next(8, &[50.0]), Next::Again);
+        assert_eq!(next(8, &[50.0, 52.0]), Next::Again);
+        assert_eq!(next(8, &[50.0, 52.0, 48.0, 101.0]), Next::Tell(3));
+        // The target stays slow: that is how it is now.
+        assert_eq!(next(8, &[50.0, 52.0, 48.0, 51.0, 49.0]), Next::Tell(0));
+        // One that ran once before, and one that never did.
+        assert_eq!([next(1, &[50.0]), next(9, &[20.0])], [Next::Again; 2]);
+        assert_eq!(next(1, &[50.0, 100.0]), Next::Again);
+        assert_eq!(next(9, &[20.0, 100.0, 90.0]), Next::Tell(2));
+        // A first failure is the strategy's affair; later ones count as worse than anything.
+        assert_eq!(outliers.next(&trial(8), &[None]), Next::Tell(0));
+        let failed = [Some(outcome(50.0, 0.05)), None, None];
+        assert_eq!(outliers.next(&trial(1), &failed), Next::Tell(2));
     }
 }

@@ -59,8 +59,9 @@ pub struct Cluster {
 pub enum ClusterError {
     /// It runs already.
     #[error(
-        "the lab in {} is running already: use it, or end it with `afflux lab down --dir {}`",
-        .0.display(), .0.display()
+        "the lab in {dir} is running already: use it, or end it with `afflux lab down --dir {dir}`; \
+         `afflux lab status --dir {dir}` says whether one of its servers has died, in which case \
+         down and up bring it back with its data", dir = .0.display()
     )]
     Running(PathBuf),
     /// Somebody else starts or ends it right now.
