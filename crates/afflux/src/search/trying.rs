@@ -50,8 +50,8 @@ impl Driver<'_> {
         Ok(told)
     }
 
-    /// Makes a trial, and makes it again while it is doubted. Gives what is told, and how it came to
-    /// that if it was made more than once.
+    /// Makes a trial, and makes it again while it is doubted. Gives what is told, and how it came
+    /// to that if it was made more than once.
     fn settled(
         &mut self,
         trial: &Trial,

@@ -3,10 +3,10 @@
 //! Not from the papers, whose search repeats noisy runs only. Something else on the machine may
 //! slow a run down, or a cache may speed it up; a search that believes it goes astray, and one that
 //! drops it hides what happened. So a driver that doubts a run makes it again, as
-//! [`Outliers::next`] says, and keeps the scores of all. Of a candidate that has seldom run, as most
-//! of them, the middle one of three counts. Of one whose usual score is known well, as the
-//! baseline's, it is the first run that is usual again, since the trouble may outlast two runs; and
-//! after [`MOST`] the middle one, since what stays different is the target's new state.
+//! [`Outliers::next`] says, and keeps the scores of all. Of a candidate that has seldom run, as
+//! most of them, the middle one of three counts. Of one whose usual score is known well, as the
+//! baseline's, it is the first run that is usual again, since the trouble may outlast two runs;
+//! and after [`MOST`] the middle one, since what stays different is the target's new state.
 //!
 //! A run is doubted when the same candidate has scored very differently before, by more than
 //! [`DEVIATIONS`] times the usual noise and by [`LEAST`] at least; when it is a candidate's first
