@@ -49,7 +49,7 @@ impl World {
         self.draining = true;
         // What was begun is over long before; a world that goes on for ever has lost something.
         self.end = self.now + Span::from_secs(1_000_000);
-        let done = self.go(&Unwatched, &mut |_| ());
+        let done = self.go(&Unwatched);
         assert!(done.is_ok(), "the end of a run failed: {done:?}");
         let Self { requests, operations, clients, servers, ledger, totals, .. } = self;
         assert_eq!((requests.len(), operations.len()), (0, 0), "left under way");

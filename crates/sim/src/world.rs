@@ -171,17 +171,8 @@ impl Simulation {
     ///
     /// # Errors
     /// [`SimError::Cancelled`], or [`SimError::Full`] when files grew beyond the devices.
-    pub fn run(self, progress: &dyn Progress) -> Result<Outcome, SimError> {
-        self.run_telling(progress, &mut |part| progress.reached(part))
-    }
-
-    /// As [`Simulation::run`]; `told` hears now and then which part of the run is done, 0 to 1.
-    pub fn run_telling(
-        mut self,
-        progress: &dyn Progress,
-        told: &mut dyn FnMut(f64),
-    ) -> Result<Outcome, SimError> {
-        self.world.go(progress, told)?;
+    pub fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+        self.world.go(progress)?;
         let outcome = self.world.outcome();
         if WATCHED {
             self.world.audit();
@@ -202,18 +193,14 @@ impl World {
         self.schedule_faults();
     }
 
-    pub(crate) fn go(
-        &mut self,
-        progress: &dyn Progress,
-        told: &mut dyn FnMut(f64),
-    ) -> Result<(), SimError> {
+    pub(crate) fn go(&mut self, progress: &dyn Progress) -> Result<(), SimError> {
         while let Some((now, event)) = self.events.pop_until(self.end) {
             debug_assert!(now >= self.now, "time goes forward");
             self.now = now;
             self.totals.events += 1;
             self.handle(now, event, progress);
             if self.totals.events.is_multiple_of(LOOK) {
-                told(self.part_done());
+                progress.reached(self.part_done());
                 if progress.is_cancelled() {
                     return Err(SimError::Cancelled);
                 }

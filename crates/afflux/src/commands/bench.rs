@@ -22,7 +22,7 @@ use crate::progress::Watch;
 use crate::report::{ResultFile, ResultFolder};
 use crate::settings::{self, SettingFlags};
 use crate::survey::Tried;
-use crate::tables::{number, table};
+use crate::tables::{all_clients, number, table};
 use crate::{survey, target, workloads};
 
 /// Arguments of `afflux bench`.
@@ -358,21 +358,7 @@ fn print_single(
 /// The numbers of all clients together.
 pub(crate) fn print_totals(out: &mut dyn Write, summary: &Summary) -> Result<(), Failure> {
     let mut totals = table(&["all clients", "value", "unit"]);
-    for (name, value, unit) in [
-        ("throughput", summary.total_mb_s, "MB/s"),
-        ("operations", summary.operations_s, "1/s"),
-        ("mean of a client", summary.tp_mb_s, "MB/s"),
-        ("deviation over clients and seconds", summary.var_mb_s, "MB/s"),
-        ("deviation between clients", summary.between_mb_s, "MB/s"),
-        ("deviation within clients", summary.within_mb_s, "MB/s"),
-        ("fairness (Jain)", summary.jain, ""),
-        ("burst speed", summary.burst_mb_s, "MB/s"),
-        ("median process time", summary.p50_ms, "ms"),
-        ("p99 process time", summary.p99_ms, "ms"),
-        ("p99 of operations", summary.operation_p99_ms, "ms"),
-        ("device access", summary.access_ms, "ms"),
-        ("wait at servers", summary.queue_ms, "ms"),
-    ] {
+    for (name, value, unit) in all_clients(summary) {
         totals.add_row([name.to_owned(), number(value), unit.to_owned()]);
     }
     writeln!(out, "{totals}\n")?;

@@ -107,6 +107,11 @@ pub(crate) fn run(
         args.objective.parse().map_err(|error| Failure::input(format!("--objective: {error}")))?;
     // A misspelt method should be told before a lab is started.
     external::check(&args.method, &Setup::new(args.seed))?;
+    if args.start == Start::Fixed && args.method.starts_with("external") {
+        return Err(Failure::input(
+            "--start fixed: a search program starts where it likes; leave --start out",
+        ));
+    }
     let head = Head {
         afflux_search: VERSION,
         program: env!("CARGO_PKG_VERSION").to_owned(),

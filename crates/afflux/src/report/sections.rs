@@ -10,7 +10,7 @@ use super::schema::{
 };
 use super::words::{count, interval, percent, quantity, replies as told_replies};
 use super::worlds;
-use crate::tables::number;
+use crate::tables::{all_clients, number};
 
 /// Comparisons that have figures of their own; of the others there are the tables.
 const DETAILED: usize = 4;
@@ -228,26 +228,11 @@ fn compared(index: usize, comparison: &ComparisonRecord) -> Section {
 
 /// The numbers of a run that is not compared with any.
 fn alone(run: &RunRecord) -> Section {
-    let summary = &run.summary;
-    let rows = [
-        ("throughput", summary.total_mb_s, "MB/s"),
-        ("operations", summary.operations_s, "1/s"),
-        ("mean of a client", summary.tp_mb_s, "MB/s"),
-        ("deviation between clients", summary.between_mb_s, "MB/s"),
-        ("deviation within clients", summary.within_mb_s, "MB/s"),
-        ("fairness (Jain)", summary.jain, ""),
-        ("burst speed", summary.burst_mb_s, "MB/s"),
-        ("median process time", summary.p50_ms, "ms"),
-        ("p99 process time", summary.p99_ms, "ms"),
-        ("p99 of operations", summary.operation_p99_ms, "ms"),
-        ("device access", summary.access_ms, "ms"),
-        ("wait at servers", summary.queue_ms, "ms"),
-    ];
     let after = html! {
         div class="scroll" { table {
             thead { tr { th { "all clients" } th { (run.setting) } } }
             tbody {
-                @for (name, value, unit) in rows {
+                @for (name, value, unit) in all_clients(&run.summary) {
                     tr { td { (name) } td { (quantity(value, unit)) } }
                 }
             }

@@ -293,7 +293,7 @@ impl Driver<'_> {
         trace: &mut Option<TraceRequest>,
     ) -> Result<Fresh, Failure> {
         let setting = candidate.deployable().map_err(Failure::broken)?;
-        let seed = self.head.seed + FRESH_SEEDS + round;
+        let seed = self.head.seed.wrapping_add(FRESH_SEEDS + round);
         let began = Instant::now();
         let measurement = self.measure(&setting, self.head.confirm_length, seed, *trace)?;
         let measurement = measurement.map_err(|why| {

@@ -95,6 +95,7 @@ fn what_is_wrong_is_said_before_anything_runs() {
         (&["--budget", "3s"], "confirming runs"),
         (&["--budget", "soon"], "runs"),
         (&["--length", "100ms"], "counted by the second"),
+        (&["--method", "external:cat", "--start", "fixed"], "starts where it likes"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let output = search(dir.path(), more).output().unwrap();
