@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Timer,
     /// A lock arrives at the client of this operation.
     Lock(u32),
+    /// An operation has its bytes from its client's memory.
+    Copied(u32),
     /// A fault begins, by position in the scenario.
     FaultBegins(u32),
     /// A fault ends.

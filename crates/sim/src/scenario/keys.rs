@@ -84,10 +84,14 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         chunk = read::some_bytes;
     "placement", "apart, arrival, even or interleaved", "apart",
         "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
-         or in turns of 4 MiB as if they had been written at the same time",
+         or in turns as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
+    "turn", "a size", "4MiB",
+        "what an interleaved object has in a row: about what a file system sets apart at a time",
+        turn = read::some_bytes;
     "region", "a size, or all", "all",
-        "bytes of each device in which objects lie, from its first block, where a disk is fastest",
+        "bytes of each device in which objects lie, from its first block, where a disk is fastest; \
+         for interleaved ones all is what they need without holes",
         region = |value| read::bytes_or(value, "all");
     "bulk", "true or false", "false",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
@@ -98,6 +102,12 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "memory", "a size, or unlimited", "unlimited",
         "data that a server holds at once; threads wait for room",
         memory = |value| read::bytes_or(value, "unlimited");
+    "cache", "a size", "0B",
+        "of what was read and written lately, what each keeps in memory; reads of it need no device",
+        cache = read::bytes;
+    "write_back", "a size", "0B",
+        "of writes, what each acknowledges before it is on its devices; 0B writes through",
+        write_back = read::bytes;
 }
 
 /// Words for [`Placing`].
@@ -130,6 +140,9 @@ keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "read_ahead", "a size", "0B",
         "bytes of sequential reads asked for ahead of the application; 0B for none",
         read_ahead = read::bytes;
+    "cache", "a size", "0B",
+        "of its own files, what a client keeps in memory; reads of it ask no server",
+        cache = read::bytes;
     "timeout", "a time, or never", "never",
         "after which a request is sent again",
         timeout = |value| read::span_or(value, "never");

@@ -112,6 +112,12 @@ pub struct Servers {
     pub overhead: Span,
     /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
     pub memory: Option<u64>,
+    /// Bytes of an object in a row where objects take turns.
+    pub turn: u64,
+    /// Bytes of what was read and written lately that each keeps in memory.
+    pub cache: u64,
+    /// Bytes of writes that each acknowledges before they are on its devices.
+    pub write_back: u64,
 }
 
 /// Where objects lie on a server's device.
@@ -146,6 +152,8 @@ pub struct Clients {
     pub dirty: u64,
     /// Bytes of sequential reads that a client asks for ahead of its application; zero for none.
     pub read_ahead: u64,
+    /// Bytes of its files that each keeps in memory once it has read or written them.
+    pub cache: u64,
     /// Time after which a request is sent again; `None` waits for ever.
     pub timeout: Option<Span>,
     /// How often a request is sent again before it fails.
@@ -357,6 +365,9 @@ impl Default for Servers {
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
+            turn: 4 << 20,
+            cache: 0,
+            write_back: 0,
         }
     }
 }
@@ -371,6 +382,7 @@ impl Default for Clients {
             fan_in: None,
             dirty: 0,
             read_ahead: 0,
+            cache: 0,
             timeout: None,
             retries: 8,
             stagger: Span::from_millis(10),

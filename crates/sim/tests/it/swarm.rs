@@ -58,6 +58,7 @@ impl Author {
             "\"mem\"",
             "\"ssd\"",
             "\"hdd:elevator=deadline-strict\"",
+            "\"hdd:elevator=sptf-strict,depth=1\"",
             "\"hdd:elevator=fifo,depth=1\"",
         ];
         self.line("device", &devices);
@@ -67,6 +68,8 @@ impl Author {
         self.line("bulk", &["true"]);
         self.line("overhead", &["\"0us\"", "\"1ms\""]);
         self.line("memory", &["\"1MiB\"", "\"8MiB\""]);
+        self.line("cache", &["\"1MiB\"", "\"1GiB\""]);
+        self.line("write_back", &["\"1MiB\"", "\"16MiB\""]);
     }
 
     fn clients(&mut self, dies: bool) {
