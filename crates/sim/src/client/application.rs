@@ -8,6 +8,7 @@ use afflux_core::workload::{AppOperation, Kind, Next};
 
 use crate::client::Cast;
 use crate::events::Event;
+use crate::invariants;
 use crate::request::{NONE, Operation, Request};
 use crate::world::World;
 
@@ -230,7 +231,7 @@ impl World {
         let counts = self.clients.counts_of(client);
         counts.recorder.operation_ended(now, operation.started);
         let one = &mut self.clients.each[client as usize];
-        one.under_way -= 1;
+        invariants::less(&mut one.under_way, "operations under way");
         let progress = &mut self.progress[one.application as usize];
         progress.last_end = now;
         progress.bytes += operation.length_bytes;

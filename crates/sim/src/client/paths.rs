@@ -7,6 +7,7 @@ use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
 use crate::request::{NONE, Request};
 use crate::world::World;
@@ -23,8 +24,7 @@ impl World {
             let limits = self.limits(client, path);
             match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
-                    let state = &self.clients.states[path as usize];
-                    debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
+                    invariants::within_window(&self.clients.states[path as usize]);
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
                     self.send(now, index);
@@ -171,7 +171,7 @@ impl World {
             return;
         }
         self.totals.replies += 1;
-        self.clients.each[request.client as usize].in_flight -= 1;
+        invariants::less(&mut self.clients.each[request.client as usize].in_flight, "in flight");
         self.take_reply(now, &request);
         let bytes = u64::from(request.length_bytes);
         if request.class != Class::Metadata {

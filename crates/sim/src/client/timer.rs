@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::world::World;
 
 /// Requests in order of sending, as far as they have a time-out.
@@ -56,7 +57,7 @@ impl World {
     fn timed_out(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         let (client, path) = (request.client, request.path);
-        self.clients.each[client as usize].in_flight -= 1;
+        invariants::less(&mut self.clients.each[client as usize].in_flight, "in flight");
         self.clients.fault(now, client, path);
         self.requests[index].awaited = false;
         if !request.under_way {

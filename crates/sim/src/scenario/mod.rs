@@ -15,12 +15,15 @@ pub mod keys;
 
 mod error;
 mod manual;
+mod origin;
 mod parse;
 mod shipped;
 mod value;
 
 pub use error::ScenarioError;
 pub use manual::manual;
+pub use origin::Origin;
+pub(crate) use origin::{WATCHING, quoted};
 pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
@@ -66,6 +69,8 @@ pub struct Scenario {
     pub fitted: Vec<Figure>,
     /// Published figures that it is to predict.
     pub published: Vec<Figure>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Links and switch: every node has one link to one switch.
@@ -326,6 +331,7 @@ impl Default for Scenario {
             models: Vec::new(),
             fitted: Vec::new(),
             published: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -412,6 +418,7 @@ impl Scenario {
         scenario.check_models()?;
         if let Some(first) = scenario.models.first() {
             scenario = scenario.clone().with(&first.set)?;
+            scenario.origin.changed.clear();
         }
         Ok(scenario)
     }
@@ -425,6 +432,7 @@ impl Scenario {
     pub fn with(mut self, overrides: &[impl AsRef<str>]) -> Result<Self, ScenarioError> {
         for text in overrides {
             parse::override_with(&mut self, text.as_ref())?;
+            self.origin.changed.push(text.as_ref().to_owned());
         }
         self.check()?;
         Ok(self)
