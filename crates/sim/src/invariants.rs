@@ -14,7 +14,10 @@ pub(crate) const WATCHED: bool = cfg!(any(debug_assertions, feature = "watch"));
 pub(crate) fn within_window(state: &PathState) {
     if WATCHED {
         let (in_flight, window) = (state.in_flight(), state.window());
-        assert!(in_flight <= (window as u32).max(1), "{in_flight} in flight in a window of {window}");
+        assert!(
+            in_flight <= (window as u32).max(1),
+            "{in_flight} in flight in a window of {window}"
+        );
     }
 }
 
@@ -64,8 +67,12 @@ impl World {
     /// Lets everything that is under way come to its end, and looks whether all of it did.
     pub(crate) fn audit(&mut self) {
         self.draining = true;
+        self.lift_faults(self.now);
+        let faults = self.scenario.faults.iter();
+        let faults = faults.filter_map(|fault| Some(Time::ZERO + fault.at + fault.lasts?));
+        let last = faults.max().unwrap_or(Time::ZERO);
         // What was begun is over long before; a world that goes on for ever has lost something.
-        self.end = self.now + Span::from_secs(1_000_000);
+        self.end = self.now.max(last) + Span::from_secs(1_000_000);
         let done = self.go(&Unwatched);
         assert!(done.is_ok(), "the end of a run failed: {done:?}");
         let Self { requests, operations, clients, servers, ledger, totals, .. } = self;
@@ -81,7 +88,7 @@ impl World {
         let ended = ledger.answered_bytes + ledger.dropped_bytes;
         assert_eq!(ledger.asked_bytes, ended, "bytes came to no end");
         assert!(ledger.device_bytes >= ledger.answered_bytes, "bytes that no device saw");
-        if totals.resent == 0 && totals.lost == 0 && totals.failed == 0 {
+        if totals.resent + totals.lost + totals.failed + totals.died == 0 {
             assert_eq!(ledger.device_bytes, ledger.asked_bytes, "bytes that nobody asked for");
         }
     }

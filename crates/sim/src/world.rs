@@ -12,7 +12,7 @@ use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
-use crate::client::{Caches, Clients, Counts, Sizes};
+use crate::client::{Caches, Clients, Counts, Sizes, Stage};
 use crate::events::{Event, EventQueue};
 use crate::invariants::{Ledger, WATCHED};
 use crate::locks::Locks;
@@ -124,7 +124,7 @@ impl Simulation {
             operations: Slab::default(),
             network: Network::new(scenario),
             servers: Servers::new(&scenario.servers, places, seed),
-            metadata: Metadata::new(&scenario.metadata),
+            metadata: Metadata::new(&scenario.metadata, &scenario.faults),
             sizes: Sizes::new(),
             caches: Caches::new(scenario),
             locks: Locks::new(&scenario.locks, &clients.casts),
@@ -294,6 +294,7 @@ impl World {
         match event {
             Event::Start(client) => {
                 self.start_next(self.clients.each[client as usize].application as usize);
+                self.clients.each[client as usize].stage = Stage::AtWork;
                 self.application_wakes(now, client);
             }
             Event::Application(client) => self.application_wakes(now, client),

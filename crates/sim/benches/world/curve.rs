@@ -183,7 +183,12 @@ fn draw_panel(
         .light_line_style(TRANSPARENT)
         .draw()?;
     if let Some(bound) = panel.bound {
-        chart.draw_series(DashedLineSeries::new([(first, bound), (last, bound)], 6, 4, RED.into()))?;
+        chart.draw_series(DashedLineSeries::new(
+            [(first, bound), (last, bound)],
+            6,
+            4,
+            RED.into(),
+        ))?;
     }
     let line = || points.iter().zip(&panel.values).map(|(point, value)| (point.clients, *value));
     chart.draw_series(LineSeries::new(line(), BLUE.stroke_width(2)))?;

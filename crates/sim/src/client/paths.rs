@@ -75,7 +75,13 @@ impl World {
         }
     }
 
-    fn note_hold(&mut self, now: Time, client: u32, path: u32, reason: Option<HoldReason>) {
+    pub(super) fn note_hold(
+        &mut self,
+        now: Time,
+        client: u32,
+        path: u32,
+        reason: Option<HoldReason>,
+    ) {
         let lane = &mut self.clients.lanes[path as usize];
         let (mut held, class) = (lane.held, lane.class);
         held.note(&mut self.clients.counts_of(client).holds[class.index()], now, reason);
@@ -150,8 +156,13 @@ impl World {
         }
         if request.server == NONE {
             let there = now + self.network.latency();
-            let back = self.metadata.serve(there) + self.network.latency();
-            self.events.push(back, Event::Reply(index));
+            match self.metadata.serve(there) {
+                Some(done) => self.events.push(done + self.network.latency(), Event::Reply(index)),
+                None => {
+                    self.totals.lost += 1;
+                    self.forget(index);
+                }
+            }
             return;
         }
         let carries = request.class == Class::Write && !self.servers.options.bulk;

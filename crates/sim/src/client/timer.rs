@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use afflux_core::class::Class;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
@@ -73,6 +74,7 @@ impl World {
             self.clients.lanes[path as usize].queue.push_front(&mut self.requests, again);
         } else {
             self.totals.failed += 1;
+            self.count_lost(request.operation, request.class, u64::from(request.length_bytes));
             let what = format!("server {} did not answer in {}", request.server, self.patience());
             self.clients.counts_of(client).recorder.fault(what);
             self.operations[request.operation].failed = true;
@@ -83,6 +85,16 @@ impl World {
             self.pump_all(now, client);
         } else {
             self.pump(now, client, path);
+        }
+    }
+
+    /// Bytes of an operation will not be moved. Its application is told, unless it has gone on in
+    /// the belief that they were written.
+    pub(super) fn count_lost(&mut self, operation: u32, class: Class, bytes: u64) {
+        match class {
+            Class::Write if self.operations[operation].released => self.totals.lost_bytes += bytes,
+            Class::Read | Class::Write => self.totals.failed_bytes += bytes,
+            Class::Metadata => {}
         }
     }
 

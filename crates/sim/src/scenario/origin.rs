@@ -15,9 +15,9 @@ impl Scenario {
     /// The command that runs it again, in a build that watches the invariants.
     pub(crate) fn command(&self, setting: &str, seed: u64) -> String {
         let source = &self.origin.source;
+        let seed = seed.to_string();
         let known = if source.is_empty() { "FILE" } else { source };
         let changed = self.origin.changed.iter().flat_map(|one| ["--set", one]);
-        let seed = seed.to_string();
         let rest = ["--policy", setting, "--seed", &seed];
         let words = ["sim", known].into_iter().chain(changed).chain(rest);
         let command = format!("{WATCHING} {}", words.map(quoted).collect::<Vec<_>>().join(" "));

@@ -44,7 +44,8 @@ impl Shipped {
     /// The scenario; the tests see to it that it can be read, so this has no error.
     pub fn scenario(&self) -> Scenario {
         let scenario = Scenario::parse(self.text);
-        let mut scenario = scenario.expect("shipped scenarios are valid, as the tests below see to");
+        let mut scenario =
+            scenario.expect("shipped scenarios are valid, as the tests below see to");
         self.name.clone_into(&mut scenario.origin.source);
         scenario
     }

@@ -160,6 +160,9 @@ impl World {
     pub(crate) fn ready(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         if request.lost {
+            // It had a thread if its data are gone with a client, none if the server died.
+            self.totals.lost += u64::from(request.in_service);
+            self.release_thread(now, index);
             return self.forget(index);
         }
         let application = u32::from(self.clients.each[request.client as usize].application);
