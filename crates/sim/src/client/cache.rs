@@ -46,6 +46,13 @@ impl Caches {
         let clients = if cached { scenario.client_count() as usize } else { 0 };
         Self { limits, each: vec![Default::default(); clients] }
     }
+
+    /// A client has lost all that it held.
+    pub(super) fn empty(&mut self, client: u32) {
+        if let Some(caches) = self.each.get_mut(client as usize) {
+            *caches = Default::default();
+        }
+    }
 }
 
 impl World {
@@ -71,8 +78,10 @@ impl World {
 
     /// The bytes of an operation came from memory.
     pub(crate) fn copied(&mut self, now: Time, index: u32) {
-        let Operation { client, length_bytes, .. } = self.operations[index];
-        self.clients.counts_of(client).recorder.transfer(now, Class::Read, length_bytes);
+        let Operation { client, length_bytes, failed, .. } = self.operations[index];
+        if !failed {
+            self.clients.counts_of(client).recorder.transfer(now, Class::Read, length_bytes);
+        }
         self.advance(now, index);
     }
 

@@ -18,6 +18,7 @@ use afflux_core::rng::Rng;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
 use crate::pages::PageCache;
 use crate::request::{Fifo, NONE, Request};
@@ -126,7 +127,7 @@ impl World {
             let one = &mut self.servers.each[server as usize];
             let Some(index) = one.queue.pop(&self.requests) else { return };
             let request = &mut self.requests[index];
-            one.waiting -= 1;
+            invariants::less(&mut one.waiting, "requests in a queue");
             one.busy += 1;
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
@@ -166,6 +167,9 @@ impl World {
     pub(crate) fn ready(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         if request.lost {
+            // It had a thread if its data are gone with a client, none if the server died.
+            self.totals.lost += u64::from(request.in_service);
+            self.release_thread(now, index);
             return self.forget(index);
         }
         let object = self.object_of(&request);
@@ -224,7 +228,7 @@ impl World {
                 self.answer(now, index);
             }
         }
-        if let Some(due) = self.servers.devices.next_due(spindle) {
+        if let Some(due) = self.servers.devices.next_due(now, spindle) {
             self.events.push(due, Event::Device(spindle));
         }
     }
@@ -274,7 +278,7 @@ impl World {
         }
         let (server, bytes) = (request.server, u64::from(request.length_bytes));
         let one = &mut self.servers.each[server as usize];
-        one.busy -= 1;
+        invariants::less(&mut one.busy, "busy threads");
         one.held_bytes -= bytes;
         self.start_services(now, server);
     }
