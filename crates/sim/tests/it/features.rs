@@ -92,6 +92,18 @@ fn what_a_server_remembers_needs_no_device() {
 }
 
 #[test]
+fn what_a_client_remembers_of_its_own_files_asks_no_server() {
+    // A core copies 5 GB/s; after the first pass nothing is sent any more.
+    let cached = run(ONE_AT_A_TIME, &["clients.cache=64MiB"], "none", 1);
+    assert!((speed(&cached) / 5_000.0 - 1.0).abs() < 0.01, "{}", speed(&cached));
+    assert_eq!(cached.totals.replies, 64);
+    // Of a file that others have too it cannot know.
+    let shared = ONE_AT_A_TIME.replace("each = 1", "placing = \"shared\", each = 1");
+    let asked = speed(&run(&shared, &["clients.cache=64MiB"], "none", 1));
+    assert!(asked < 118.0, "{asked}");
+}
+
+#[test]
 fn a_write_that_is_answered_ahead_takes_no_time_of_the_device_until_memory_is_full() {
     let writes = ONE_AT_A_TIME.replace("\"read\"", "\"write\", access = \"random\"");
     let through = speed(&run::<&str>(&writes, &[], "none", 1));
