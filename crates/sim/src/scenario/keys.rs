@@ -103,10 +103,10 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         "data that a server holds at once; threads wait for room",
         memory = |value| read::bytes_or(value, "unlimited");
     "cache", "a size", "0B",
-        "of what was read and written lately, what each keeps in memory; reads of it need no device",
+        "what each keeps in memory of what was read and written; reads of it need no device",
         cache = read::bytes;
     "write_back", "a size", "0B",
-        "of writes, what each acknowledges before it is on its devices; 0B writes through",
+        "of writes, what each answers before it is on its devices; 0B writes through",
         write_back = read::bytes;
 }
 
@@ -141,7 +141,7 @@ keys! { CLIENTS, Clients, "Keys of `[clients]`.",
         "bytes of sequential reads asked for ahead of the application; 0B for none",
         read_ahead = read::bytes;
     "cache", "a size", "0B",
-        "of its own files, what a client keeps in memory; reads of it ask no server",
+        "what a client keeps in memory of its own files; reads of it ask no server",
         cache = read::bytes;
     "timeout", "a time, or never", "never",
         "after which a request is sent again",

@@ -216,7 +216,13 @@ proptest! {
     fn nobody_starves(
         elevator in prop::sample::select(
             vec![
-                "deadline", "deadline-strict", "fifo", "clook", "clook-strict", "sptf-strict", "sptf",
+                "deadline",
+                "deadline-strict",
+                "fifo",
+                "clook",
+                "clook-strict",
+                "sptf-strict",
+                "sptf",
             ],
         ),
         drive in prop::sample::select(vec!["fifo", "clook", "sptf"]),
