@@ -7,5 +7,6 @@
 mod common;
 mod congestion;
 mod features;
+mod incast;
 mod physics;
 mod swarm;
