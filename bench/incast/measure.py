@@ -217,7 +217,7 @@ def main():
     parser.add_argument("--profile", default="legacy", help="legacy, modern, or both with a comma")
     parser.add_argument("--servers", type=numbers, default=[1, 2, 4, 6, 8])
     parser.add_argument("--buffer", type=numbers, default=[32768], help="bytes of the port")
-    parser.add_argument("--window", type=numbers, default=[0], help="pieces asked for at once; 0: all")
+    parser.add_argument("--window", type=numbers, default=[0], help="pieces at once; 0: all")
     parser.add_argument("--piece", type=int, default=32768, help="bytes of a piece")
     parser.add_argument("--depth", type=int, default=1, help="pieces of each server in a round")
     parser.add_argument("--rate", type=int, default=100, help="Mbit/s of every link")
@@ -226,8 +226,8 @@ def main():
     parser.add_argument("--secs", type=float, default=6)
     parser.add_argument("--repeat", type=int, default=1)
     args = parser.parse_args()
-    print(*"profile rate buffer burst piece depth servers window mbit_s rounds stalls p50_ms".split(),
-          *"retrans timeouts probes".split(), sep="\t")
+    print(*"profile rate buffer burst piece depth servers window mbit_s".split(),
+          *"rounds stalls p50_ms retrans timeouts probes".split(), sep="\t")
     try:
         for _ in range(args.repeat):
             for buffer in args.buffer:

@@ -6,6 +6,7 @@
 
 mod common;
 mod congestion;
+mod faults;
 mod features;
 mod incast;
 mod physics;
