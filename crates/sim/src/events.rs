@@ -49,7 +49,9 @@ pub(crate) enum Event {
     Segment(u32),
     /// A segment of a flow arrives.
     SegmentArrives(u32),
-    /// A flow has waited for an acknowledgement for too long.
+    /// Its sender is told.
+    Acknowledged(u32),
+    /// A flow may have waited for an acknowledgement for too long.
     Retransmit(u32),
 }
 

@@ -125,7 +125,7 @@ impl Simulation {
             events: EventQueue::default(),
             requests: Slab::default(),
             operations: Slab::default(),
-            network: Network::new(scenario),
+            network: Network::new(scenario, seed),
             servers: Servers::new(&scenario.servers, places, seed),
             metadata: Metadata::new(&scenario.metadata, &scenario.faults),
             sizes: Sizes::new(),
@@ -318,6 +318,7 @@ impl World {
             Event::Fetch(request) => self.fetch(now, request),
             Event::Segment(segment) => self.segment_at_port(now, segment),
             Event::SegmentArrives(segment) => self.segment_arrives(now, segment),
+            Event::Acknowledged(segment) => self.acknowledged(now, segment),
             Event::Retransmit(flow) => self.retransmit(now, flow),
         }
     }

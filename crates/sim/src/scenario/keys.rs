@@ -3,7 +3,7 @@
 use super::value::{self as read, Value};
 use super::{
     Application, Clients, Fault, FaultKind, Figure, Free, LockScope, Locks, Metadata, Model,
-    Network, Placing, Policy, RunPlan, Servers,
+    Network, Placing, Policy, Recovery, RunPlan, Servers,
 };
 
 /// A key of a table that fills a `T`.
@@ -55,16 +55,34 @@ keys! { NETWORK, Network, "Keys of `[network]`.",
     "buffer", "a size, or unlimited", "unlimited",
         "what a port of the switch holds; what finds no room is lost",
         buffer = |value| read::bytes_or(value, "unlimited");
+    "shared_buffer", "a size, or none", "none",
+        "memory that all ports of the switch share, besides the limit of each",
+        shared_buffer = |value| read::bytes_or(value, "none");
+    "alpha", "a number above zero", "1",
+        "a port may hold that many times what is free of `shared_buffer`",
+        alpha = read::factor;
     "segment", "a size, or message", "message",
-        "bytes that pass in one piece; 1500B where `buffer` is limited",
+        "bytes that pass in one piece; 1500B where buffers are limited",
         segment = |value| read::bytes_or(value, "message");
     "rto", "a time", "200ms",
-        "after which a sender repeats what was lost unnoticed; doubles each time",
+        "after which, besides the round trip, a sender repeats what was lost unnoticed; doubles \
+         each time",
         rto = read::span;
+    "recovery", "sack, rack or rack-tlp", "sack",
+        "how losses are noticed before that: three segments arrive that were sent later (Linux \
+         until 2013), any does, or besides the last is sent again when none comes back (Linux now)",
+        recovery = |value| read::word(value, RECOVERIES);
+    "initial_window", "a whole number from 1", "10",
+        "segments that a sender sends before it hears anything; 3 in Linux before 2.6.39",
+        initial_window = |value| read::count(value, 1, MANY);
     "header", "a size", "256B",
         "a request or a reply without its data",
         header = read::bytes;
 }
+
+/// Words for [`Recovery`].
+pub(super) const RECOVERIES: &[(&str, Recovery)] =
+    &[("sack", Recovery::Sack), ("rack", Recovery::Rack), ("rack-tlp", Recovery::RackTlp)];
 
 keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "count", "a whole number from 1", "4",
