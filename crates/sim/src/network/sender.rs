@@ -356,17 +356,26 @@ impl Sender {
         }
     }
 
+    /// A new segment, or the last of those that are under way once more. What has arrived behind a
+    /// gap tells of it already and is no probe (RFC 8985, section 7.3).
+    fn probe(&mut self, now: Time, rules: &Rules) -> Option<Segment> {
+        let bytes = (self.written - self.next).min(rules.segment_bytes);
+        let last = self.board.iter().rposition(|sent| sent.fate == Fate::UnderWay);
+        self.probed = true;
+        let probe = if bytes > 0 {
+            self.send_new(now, bytes, rules)
+        } else {
+            self.repeat(now, last?, rules)
+        };
+        self.arm(now, rules);
+        Some(probe)
+    }
+
     /// The timer is due. Gives the probe to send, or nothing after a time-out.
     pub(super) fn expire(&mut self, now: Time, rules: &Rules) -> Option<Segment> {
-        if self.probing {
-            self.probed = true;
-            let bytes = (self.written - self.next).min(rules.segment_bytes);
-            let probe = if bytes > 0 {
-                self.send_new(now, bytes, rules)
-            } else {
-                self.repeat(now, self.board.len() - 1, rules)
-            };
-            self.arm(now, rules);
+        if self.probing
+            && let Some(probe) = self.probe(now, rules)
+        {
             return Some(probe);
         }
         if self.state == State::Open {
