@@ -1,10 +1,10 @@
 //! The sending end of a flow: what it may send next, and how it learns of losses.
 //!
 //! TCP without reordering, as Linux does it. Slow start and congestion avoidance (RFC 5681) by a
-//! window of bytes; what was sent and not acknowledged is kept segment by segment, since a receiver
-//! tells what has arrived beyond a gap (SACK). In recovery as much goes out as arrives (proportional
-//! rate reduction, RFC 6937). When too little arrives to tell of a loss, only the time-out notices
-//! (RFC 6298), and the sender begins again with one segment.
+//! window of bytes; what was sent and not acknowledged is kept segment by segment, since a
+//! receiver tells what has arrived beyond a gap (SACK). In recovery as much goes out as arrives
+//! (proportional rate reduction, RFC 6937). When too little arrives to tell of a loss, only the
+//! time-out notices (RFC 6298), and the sender begins again with one segment.
 //!
 //! Generations differ in how they learn of losses: [`Recovery::Sack`] needs three segments that
 //! were sent later, and waits for the time-out when a repeated segment is lost again (RFC 6675);
