@@ -86,6 +86,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
          or in turns of 4 MiB as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
+    "extent", "a size", "4MB",
+        "bytes in a row that an object gets when it is placed by arrival",
+        extent = read::some_bytes;
     "region", "a size, or all", "all",
         "bytes of each device in which objects lie, from its first block, where a disk is fastest",
         region = |value| read::bytes_or(value, "all");

@@ -113,6 +113,8 @@ pub struct Servers {
     pub chunk: u64,
     /// Where objects lie.
     pub placement: Placing,
+    /// Bytes in a row that an object gets when it is placed by arrival.
+    pub extent: u64,
     /// Bytes of each device in which objects lie, from its first block, where a disk is fastest;
     /// `None` takes all.
     pub region: Option<u64>,
@@ -337,6 +339,7 @@ impl Default for Servers {
             spindles: 1,
             chunk: 1 << 20,
             placement: Placing::Apart,
+            extent: 4_000_000,
             region: None,
             bulk: false,
             overhead: Span::from_micros(20),

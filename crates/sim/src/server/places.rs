@@ -107,9 +107,9 @@ impl Places {
             return Err(PlacementError::Full { needed_bytes: needed, free_bytes: capacity_bytes });
         }
         let mut rng = Rng::new(seed).fork("places");
-        let policy = match options.placement {
-            Placing::Apart => PlacementPolicy::Apart,
-            Placing::Arrival => PlacementPolicy::Arrival,
+        let fresh: &dyn Fn(u64) -> Placement = match options.placement {
+            Placing::Apart => &|seed| Placement::new(PlacementPolicy::Apart, capacity_bytes, seed),
+            Placing::Arrival => &|seed| Placement::by_arrival(options.extent, capacity_bytes, seed),
             Placing::Even | Placing::Interleaved => {
                 let interleaved = options.placement == Placing::Interleaved;
                 let room = if interleaved { needed } else { capacity_bytes };
@@ -118,8 +118,7 @@ impl Places {
                 return Ok(Self::Even(EvenPlaces { parts, interleaved, shifts }));
             }
         };
-        let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
-        Ok(Self::Kept((0..options.count).map(fresh).collect()))
+        Ok(Self::Kept((0..options.count).map(|_| fresh(rng.bits())).collect()))
     }
 
     /// Appends where a range of an object lies.
