@@ -8,5 +8,6 @@ mod common;
 mod congestion;
 mod faults;
 mod features;
+mod incast;
 mod physics;
 mod swarm;

@@ -58,6 +58,7 @@ impl Author {
             "\"mem\"",
             "\"ssd\"",
             "\"hdd:elevator=deadline-strict\"",
+            "\"hdd:elevator=sptf-strict,depth=1\"",
             "\"hdd:elevator=fifo,depth=1\"",
         ];
         self.line("device", &devices);
@@ -67,6 +68,8 @@ impl Author {
         self.line("bulk", &["true"]);
         self.line("overhead", &["\"0us\"", "\"1ms\""]);
         self.line("memory", &["\"1MiB\"", "\"8MiB\""]);
+        self.line("cache", &["\"1MiB\"", "\"1GiB\""]);
+        self.line("write_back", &["\"1MiB\"", "\"16MiB\""]);
     }
 
     fn clients(&mut self, dies: bool) {
@@ -75,6 +78,7 @@ impl Author {
         self.line("fan_in", &["1", "4"]);
         self.line("dirty", &["\"1MiB\"", "\"8MiB\""]);
         self.line("read_ahead", &["\"1MiB\"", "\"40MiB\""]);
+        self.line("cache", &["\"3MiB\"", "\"1GiB\""]);
         self.line("stagger", &["\"0ms\"", "\"2s\""]);
         self.line("retries", &["0", "1", "50"]);
         if dies || self.chance(3) {
