@@ -98,6 +98,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "memory", "a size, or unlimited", "unlimited",
         "data that a server holds at once; threads wait for room",
         memory = |value| read::bytes_or(value, "unlimited");
+    "credits", "options, as in L_max=60s,RCC_max=32, or none", "none",
+        "what each server may have clients send, so that latency stays under a bound",
+        credits = |value| read::parsed_or(value, "none");
 }
 
 /// Words for [`Placing`].
@@ -209,6 +212,9 @@ keys! { APPLICATION, Application, "Keys of `[[application]]`, besides `workload`
     "servers", "a whole number from 1, or all", "all",
         "how many servers its files may use",
         servers = |value| read::count_or(value, "all", 1, MANY);
+    "obeys", "true or false", "true",
+        "its clients keep to rules, credits and caps; others send all that they have",
+        obeys = read::flag;
 }
 
 keys! { FAULT, Fault, "Keys of `[[fault]]`.",

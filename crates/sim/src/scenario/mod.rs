@@ -24,6 +24,7 @@ pub use manual::manual;
 pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
+use afflux_core::credits::Options as CreditOptions;
 use afflux_core::device::DeviceSpec;
 use afflux_core::units::Span;
 use afflux_core::workload::{PRESETS, Workload};
@@ -112,6 +113,8 @@ pub struct Servers {
     pub overhead: Span,
     /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
     pub memory: Option<u64>,
+    /// Credits that each of them grants its clients; `None` grants none.
+    pub credits: Option<CreditOptions>,
 }
 
 /// Where objects lie on a server's device.
@@ -222,6 +225,8 @@ pub struct Application {
     /// Where the files of its first client begin, so that applications may share servers or not:
     /// added to the number of the first server.
     pub first_server: u32,
+    /// Whether its clients keep to rules, credits and caps.
+    pub obeys: bool,
     /// The servers that its files may use, from `first_server` on; `None` means all.
     pub servers: Option<u32>,
 }
@@ -357,6 +362,7 @@ impl Default for Servers {
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
+            credits: None,
         }
     }
 }
@@ -382,7 +388,15 @@ impl Application {
     /// A workload that starts at once and goes on.
     pub fn of(workload: Workload) -> Self {
         let name = workload.name.clone();
-        Self { name, workload, start: Span::ZERO, bytes: None, first_server: 0, servers: None }
+        Self {
+            name,
+            workload,
+            start: Span::ZERO,
+            bytes: None,
+            first_server: 0,
+            obeys: true,
+            servers: None,
+        }
     }
 }
 

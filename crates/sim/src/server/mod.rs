@@ -6,8 +6,11 @@
 
 mod devices;
 mod places;
+mod waiting;
 
 pub(crate) use devices::Devices;
+use waiting::Lines;
+
 pub(crate) use places::{FileShape, Object, Places, golden_stride};
 
 use afflux_core::class::Class;
@@ -17,7 +20,7 @@ use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
 use crate::network::Node;
-use crate::request::{Fifo, NONE};
+use crate::request::Fifo;
 use crate::scenario::Servers as ServerOptions;
 use crate::world::World;
 
@@ -44,6 +47,8 @@ pub(crate) struct Servers {
     pub(crate) each: Vec<Server>,
     pub(crate) devices: Devices,
     pub(crate) places: Places,
+    /// Lines of clients, where they are kept apart.
+    pub(crate) lines: Option<Lines>,
     /// Room for the pieces of one request.
     pieces: Vec<Piece>,
     rng: Rng,
@@ -64,6 +69,7 @@ impl Servers {
             each: vec![idle; options.count as usize],
             devices: Devices::new(options, seed),
             places,
+            lines: Lines::new(options),
             pieces: Vec::new(),
             rng: Rng::new(seed).fork("threads"),
         }
@@ -101,25 +107,15 @@ impl World {
             self.forget(index);
             return;
         }
-        self.requests[index].queued = now.since(Time::ZERO);
-        let one = &mut self.servers.each[server as usize];
-        one.queue.push(&mut self.requests, index);
-        one.waiting += 1;
-        self.totals.deepest = self.totals.deepest.max(self.servers.depth(server));
+        self.wait(now, index);
         self.start_services(now, server);
     }
 
     /// Gives waiting requests to threads that are free.
     pub(crate) fn start_services(&mut self, now: Time, server: u32) {
-        loop {
-            let first = self.servers.each[server as usize].queue.first;
-            if first == NONE || !self.servers.may_start(server, self.requests[first].length_bytes) {
-                return;
-            }
+        while let Some(index) = self.next_waiting(now, server) {
             let one = &mut self.servers.each[server as usize];
-            let Some(index) = one.queue.pop(&self.requests) else { return };
             let request = &mut self.requests[index];
-            one.waiting -= 1;
             one.busy += 1;
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
@@ -223,6 +219,11 @@ impl World {
             self.totals.wasted += 1;
         }
         let client = request.client;
+        let pair = self.pair_of(client, request.path);
+        if let Some(book) = &mut self.credits {
+            let granted = book.answer(now, index, pair, request.server, request.credits);
+            self.requests[index].credits = granted;
+        }
         let data_bytes =
             if request.class == Class::Read { u64::from(request.length_bytes) } else { 0 };
         let (here, there) = (Node::Server(request.server), Node::Client(client));
@@ -248,14 +249,13 @@ impl World {
 
     /// A server dies: what waits is gone, what is in service will lead to nothing.
     pub(crate) fn kill(&mut self, server: u32) {
-        let mut queue =
-            std::mem::replace(&mut self.servers.each[server as usize].queue, Fifo::EMPTY);
-        while let Some(index) = queue.pop(&self.requests) {
+        for index in self.drain(server) {
             self.totals.lost += 1;
             self.forget(index);
         }
         let one = &mut self.servers.each[server as usize];
         (one.waiting, one.busy, one.held_bytes, one.dead) = (0, 0, 0, true);
+        self.forget_credits(server);
         for index in self.requests.indices() {
             let request = &mut self.requests[index];
             if request.server == server && std::mem::take(&mut request.in_service) {

@@ -6,6 +6,7 @@
 
 mod common;
 mod congestion;
+mod credits;
 mod features;
 mod physics;
 mod swarm;

@@ -67,6 +67,16 @@ impl Author {
         self.line("bulk", &["true"]);
         self.line("overhead", &["\"0us\"", "\"1ms\""]);
         self.line("memory", &["\"1MiB\"", "\"8MiB\""]);
+        if self.chance(3) {
+            let options = [
+                "L_max=100ms",
+                "L_max=20ms,D_low=0,RCC_max=4,STL=500ms,ping=100ms,window=200ms",
+                "L_max=1s,shares=3:1,contain=32,bound=p99",
+                "L_max=50ms,D_low=1,caps=none:5MB/s,fractions=on",
+            ];
+            let credits = self.one(&options);
+            let _ = writeln!(self.text, "credits = \"{credits}\"");
+        }
     }
 
     fn clients(&mut self, dies: bool) {
@@ -91,6 +101,9 @@ impl Author {
             self.line("bytes", &["\"3MiB\"", "\"20MiB\""]);
             self.line("first_server", &["1"]);
             self.line("servers", &["1", "2"]);
+            if self.chance(8) {
+                self.text.push_str("obeys = false\n");
+            }
             self.section("application.workload");
             let preset = self.one(&[
                 "seq-write",
