@@ -56,6 +56,14 @@ impl CreditBook {
         self.pairs.get_mut(pair as usize)?.import.credits(now)
     }
 
+    /// Looks whether everything that was counted in was counted out.
+    pub(crate) fn audit(&self) {
+        for (server, ledger) in self.ledgers.iter().enumerate() {
+            assert_eq!(ledger.depth(), 0, "requests in the ledger of server {server}");
+        }
+        assert!(self.pairs.iter().all(|pair| pair.import.used() == 0), "credits in use");
+    }
+
     /// Adds a step to the course of a run.
     pub(crate) fn describe(&self, series: &mut CreditSeries) {
         let mean = |of: fn(&Ledger) -> f64| {
@@ -174,6 +182,28 @@ impl World {
         let Some(book) = self.credits.as_mut() else { return };
         if let Some(pair) = book.pairs.get_mut(pair as usize) {
             pair.import.lost();
+        }
+    }
+
+    /// A request leaves its server without an answer, since its client is gone.
+    pub(crate) fn withdraw_credit(&mut self, now: Time, request: &Request) {
+        let pair = self.pair_of(request.client, request.path);
+        let Some(book) = self.credits.as_mut() else { return };
+        if let Some(Pair { seat, .. }) = book.pairs.get(pair as usize) {
+            book.ledgers[request.server as usize].withdraw(*seat, now);
+        }
+    }
+
+    /// A client dies, and with it what it knew of its servers.
+    pub(crate) fn forget_imports(&mut self, client: u32) {
+        let cast = self.cast_of(client);
+        let first = cast.first_pair + (client - cast.first_client) * cast.data_paths();
+        let pairs = first as usize..(first + cast.data_paths()) as usize;
+        let options = self.scenario.servers.credits.as_ref();
+        let (Some(book), Some(options)) = (self.credits.as_mut(), options) else { return };
+        for pair in &mut book.pairs[pairs] {
+            pair.import = Import::default();
+            pair.import.welcome(options.credits_min, Time::ZERO);
         }
     }
 

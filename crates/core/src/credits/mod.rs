@@ -46,7 +46,7 @@ pub struct Options {
     /// `L_max`: the bound on the time from arrival to reply.
     pub latency_max: Span,
     /// `D_low`: below so many requests at the server a client gets what it asks for; `None` takes
-    /// the number of service threads, or `D_max` where that is less.
+    /// the number of service threads, or half of `D_max` where that is less.
     pub low_depth: Option<u32>,
     /// `RCC_min`: what a client may always have in flight; at least 1.
     pub credits_min: u32,
@@ -84,7 +84,8 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "D_low",
         default: "threads",
-        about: "requests at the server below which clients get what they ask for",
+        about: "requests at the server below which clients get what they ask for; threads count \
+                up to half of D_max",
     },
     Parameter { name: "RCC_min", default: "1", about: "least credits of a client" },
     Parameter { name: "RCC_max", default: "32", about: "most credits of a client" },

@@ -42,6 +42,13 @@ impl Caches {
         let clients = if cached { scenario.client_count() as usize } else { 0 };
         Self { limits, each: vec![Default::default(); clients] }
     }
+
+    /// A client has lost all that it held.
+    pub(super) fn empty(&mut self, client: u32) {
+        if let Some(caches) = self.each.get_mut(client as usize) {
+            *caches = Default::default();
+        }
+    }
 }
 
 impl World {

@@ -7,6 +7,7 @@ use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
 use crate::request::{NONE, Request};
 use crate::world::World;
@@ -23,8 +24,7 @@ impl World {
             let limits = self.limits(now, client, path);
             match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
-                    let state = &self.clients.states[path as usize];
-                    debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
+                    invariants::within_window(&self.clients.states[path as usize]);
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
                     self.send(now, index);
@@ -80,7 +80,13 @@ impl World {
         }
     }
 
-    fn note_hold(&mut self, now: Time, client: u32, path: u32, reason: Option<HoldReason>) {
+    pub(super) fn note_hold(
+        &mut self,
+        now: Time,
+        client: u32,
+        path: u32,
+        reason: Option<HoldReason>,
+    ) {
         let lane = &mut self.clients.lanes[path as usize];
         let (mut held, class) = (lane.held, lane.class);
         held.note(&mut self.clients.counts_of(client).holds[class.index()], now, reason);
@@ -156,8 +162,13 @@ impl World {
         }
         if request.server == NONE {
             let there = now + self.network.latency();
-            let back = self.metadata.serve(there) + self.network.latency();
-            self.events.push(back, Event::Reply(index));
+            match self.metadata.serve(there) {
+                Some(done) => self.events.push(done + self.network.latency(), Event::Reply(index)),
+                None => {
+                    self.totals.lost += 1;
+                    self.forget(index);
+                }
+            }
             return;
         }
         let carries = request.class == Class::Write && !self.servers.options.bulk;
@@ -177,7 +188,7 @@ impl World {
             return;
         }
         self.totals.replies += 1;
-        self.clients.each[request.client as usize].in_flight -= 1;
+        invariants::less(&mut self.clients.each[request.client as usize].in_flight, "in flight");
         self.earn_credit(now, &request);
         self.take_reply(now, &request);
         let bytes = u64::from(request.length_bytes);

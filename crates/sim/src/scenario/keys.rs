@@ -221,15 +221,15 @@ keys! { FAULT, Fault, "Keys of `[[fault]]`.",
     "at", "a time", "0ms",
         "when it happens, from the start of the run",
         at = read::span;
-    "what", "stall, die, slow-link or slow-disk", "stall",
-        "what goes wrong",
+    "what", "stall, die, slow-link, slow-disk, client-die, names-stall or names-die", "stall",
+        "what goes wrong: with storage servers; with clients; with the server of names",
         what = |value| read::word(value, FAULTS);
-    "which", "the number of a server, or all", "all",
+    "which", "the number of a server or client from 0, or all", "all",
         "where",
         which = |value| read::count_or(value, "all", 0, MANY);
-    "for", "a time", "1s",
-        "how long",
-        lasts = read::span;
+    "for", "a time, or ever", "1s",
+        "how long; what died comes back after it",
+        lasts = |value| read::span_or(value, "ever");
     "factor", "a number above zero", "2",
         "how many times slower",
         factor = read::factor;
@@ -241,6 +241,9 @@ pub(super) const FAULTS: &[(&str, FaultKind)] = &[
     ("die", FaultKind::Die),
     ("slow-link", FaultKind::SlowLink),
     ("slow-disk", FaultKind::SlowDisk),
+    ("client-die", FaultKind::ClientDie),
+    ("names-stall", FaultKind::NamesStall),
+    ("names-die", FaultKind::NamesDie),
 ];
 
 keys! { FREE, Free, "Keys of `[[free]]`: parameters that no source gives.",

@@ -14,13 +14,19 @@
 pub mod keys;
 
 mod error;
+mod fault;
 mod manual;
+mod origin;
 mod parse;
 mod shipped;
 mod value;
 
 pub use error::ScenarioError;
+pub(crate) use fault::FaultOf;
+pub use fault::{Fault, FaultKind};
 pub use manual::manual;
+pub use origin::Origin;
+pub(crate) use origin::{WATCHING, quoted};
 pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
@@ -31,6 +37,9 @@ use afflux_core::workload::{PRESETS, Workload};
 
 /// The version that this code reads.
 pub const VERSION: i64 = 1;
+
+/// Steps of a series at most.
+const MOST_STEPS: u64 = 1_000_000;
 
 /// What a world is made of, and what happens in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +76,8 @@ pub struct Scenario {
     pub fitted: Vec<Figure>,
     /// Published figures that it is to predict.
     pub published: Vec<Figure>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Links and switch: every node has one link to one switch.
@@ -231,34 +242,6 @@ pub struct Application {
     pub servers: Option<u32>,
 }
 
-/// Something that goes wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
-    /// When.
-    pub at: Span,
-    /// What.
-    pub what: FaultKind,
-    /// Which server; `None` means all.
-    pub which: Option<u32>,
-    /// How long.
-    pub lasts: Span,
-    /// How many times slower, for what slows.
-    pub factor: f64,
-}
-
-/// Kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The server starts nothing, but forgets nothing.
-    Stall,
-    /// The server forgets all requests and takes none.
-    Die,
-    /// The server's link is slower.
-    SlowLink,
-    /// The server's device is slower.
-    SlowDisk,
-}
-
 /// A parameter that no source gives, so that it was fitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Free {
@@ -331,6 +314,7 @@ impl Default for Scenario {
             models: Vec::new(),
             fitted: Vec::new(),
             published: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -406,18 +390,6 @@ impl Default for Application {
     }
 }
 
-impl Default for Fault {
-    fn default() -> Self {
-        Self {
-            at: Span::ZERO,
-            what: FaultKind::Stall,
-            which: None,
-            lasts: Span::from_secs(1),
-            factor: 2.0,
-        }
-    }
-}
-
 impl Scenario {
     /// Reads a scenario. Errors give line, column, the schema and a remedy.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
@@ -426,6 +398,7 @@ impl Scenario {
         scenario.check_models()?;
         if let Some(first) = scenario.models.first() {
             scenario = scenario.clone().with(&first.set)?;
+            scenario.origin.changed.clear();
         }
         Ok(scenario)
     }
@@ -439,6 +412,7 @@ impl Scenario {
     pub fn with(mut self, overrides: &[impl AsRef<str>]) -> Result<Self, ScenarioError> {
         for text in overrides {
             parse::override_with(&mut self, text.as_ref())?;
+            self.origin.changed.push(text.as_ref().to_owned());
         }
         self.check()?;
         Ok(self)
@@ -508,22 +482,23 @@ impl Scenario {
             }
         }
         for fault in &self.faults {
-            if fault.which.is_some_and(|which| which >= servers) {
-                let what = format!("there are {servers} servers, numbered from 0");
-                return wrong("fault.which", what, "name one of them, or \"all\"");
-            }
-            if fault.what == FaultKind::Die && self.clients.timeout.is_none() {
-                let what = "a server dies, and clients would wait for it for ever".to_owned();
-                return wrong("clients.timeout", what, "give clients a timeout, as in \"10s\"");
-            }
+            fault.check(self).or_else(|(place, what, remedy)| wrong(place, what, remedy))?;
         }
         if self.network.buffer.is_some_and(|buffer| buffer < self.network.train()) {
             let what = format!("a port holds less than one segment of {} B", self.network.train());
             return wrong("network.buffer", what, "make segment smaller or buffer larger");
         }
-        if self.run.length < Span::from_secs(1) {
+        let second = Span::from_secs(1).as_nanos();
+        let counted = self.run.length.as_nanos();
+        if counted < second || !counted.is_multiple_of(second) {
             let what = format!("{} are counted", self.run.length);
-            return wrong("run.length", what, "count at least 1s, since throughput is by second");
+            let remedy = "count in whole seconds, at least 1s, since throughput is by second";
+            return wrong("run.length", what, remedy);
+        }
+        let whole = (self.run.settle + self.run.length).as_nanos();
+        if self.run.series.is_some_and(|step| whole / step.as_nanos() > MOST_STEPS) {
+            let what = "the series has more than a million steps".to_owned();
+            return wrong("run.series", what, "make them longer");
         }
         Ok(())
     }

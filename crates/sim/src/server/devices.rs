@@ -129,6 +129,12 @@ impl Devices {
         one.look()
     }
 
+    /// What watches a spindle.
+    #[cfg(test)]
+    pub(crate) fn watch(&mut self, spindle: u32) -> &mut invariants::OneAtATime {
+        &mut self.spindles[spindle as usize].watch
+    }
+
     /// From `now` on the spindles of a server are `slower` times slower than they should be.
     /// Events that were put in for them are void; gives those to put in instead.
     pub(crate) fn slow(&mut self, now: Time, server: u32, slower: f64) -> Vec<(Time, u32)> {

@@ -19,6 +19,7 @@ use afflux_core::rng::Rng;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
 use crate::request::Fifo;
 use crate::scenario::Servers as ServerOptions;
@@ -155,6 +156,12 @@ impl World {
     pub(crate) fn ready(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         if request.lost {
+            // It had a thread if its data are gone with a client, none if the server died.
+            self.totals.lost += u64::from(request.in_service);
+            if request.in_service {
+                self.withdraw_credit(now, &request);
+            }
+            self.release_thread(now, index);
             return self.forget(index);
         }
         let application = u32::from(self.clients.each[request.client as usize].application);
@@ -242,7 +249,7 @@ impl World {
         }
         let (server, bytes) = (request.server, u64::from(request.length_bytes));
         let one = &mut self.servers.each[server as usize];
-        one.busy -= 1;
+        invariants::less(&mut one.busy, "busy threads");
         one.held_bytes -= bytes;
         self.start_services(now, server);
     }

@@ -10,6 +10,7 @@ use afflux_core::credits::queue::{FairQueue, Next};
 use afflux_core::units::Time;
 
 use crate::events::Event;
+use crate::invariants;
 use crate::request::{NONE, Request};
 use crate::scenario::Servers as ServerOptions;
 use crate::world::World;
@@ -86,7 +87,8 @@ impl World {
             if first == NONE || !self.servers.may_start(server, self.requests[first].length_bytes) {
                 return None;
             }
-            self.servers.each[server as usize].waiting -= 1;
+            let one = &mut self.servers.each[server as usize];
+            invariants::less(&mut one.waiting, "requests in a queue");
             return self.servers.each[server as usize].queue.pop(&self.requests);
         }
         if !self.servers.may_start(server, USUAL_BYTES) {
@@ -104,7 +106,7 @@ impl World {
                 return None;
             }
         };
-        self.servers.each[server as usize].waiting -= 1;
+        invariants::less(&mut self.servers.each[server as usize].waiting, "requests in lines");
         let Request { client, path, .. } = self.requests[index];
         let next = lines.doors.get_mut(&path).and_then(VecDeque::pop_front);
         if let Some(next) = next {

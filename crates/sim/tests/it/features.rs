@@ -1,4 +1,4 @@
-//! Locks, caches, faults and ends, each against what must come of it.
+//! Locks, caches and ends, each against what must come of it.
 
 use afflux_core::setting::Setting;
 use afflux_sim::Simulation;
@@ -88,85 +88,6 @@ fn caches_keep_the_wire_full_for_one_thread() {
     }
 }
 
-const TWO: &str = r#"
-[servers]
-count = 2
-device = "mem"
-[clients]
-timeout = "500ms"
-retries = 100
-[run]
-settle = "0s"
-length = "10s"
-series = "500ms"
-[workload]
-clients = 2
-files = { each = 2, size = "256 MiB", stripe_count = 1 }
-[[workload.stream]]
-threads = 4
-steps = [{ do = "write", access = "random", size = "1 MiB" }]
-"#;
-
-fn faulty(fault: &str) -> afflux_sim::Outcome {
-    run::<&str>(&format!("{TWO}\n[[fault]]\nat = \"3s\"\nfor = \"4s\"\n{fault}"), &[], "none", 1)
-}
-
-/// MB/s within a stretch of the series.
-fn between(outcome: &afflux_sim::Outcome, from: usize, to: usize) -> f64 {
-    let bytes: u64 = outcome.series.bytes[0][from * 2..to * 2].iter().map(|[r, w]| r + w).sum();
-    bytes as f64 / 1e6 / (to - from) as f64
-}
-
-#[test]
-fn servers_that_die_or_stall_come_back_and_nothing_is_lost() {
-    let well = run::<&str>(TWO, &[], "none", 1);
-    for fault in ["what = \"die\"", "what = \"stall\""] {
-        let outcome = faulty(fault);
-        assert!(between(&outcome, 4, 7) < 1.0, "{fault}: {}", between(&outcome, 4, 7));
-        let (after, before) = (between(&outcome, 8, 10), between(&outcome, 0, 3));
-        assert!(after > 0.9 * before, "{fault}: {after} {before}");
-        assert!(outcome.totals.resent > 0 && outcome.totals.failed == 0, "{:?}", outcome.totals);
-        assert!(outcome.totals.replies < well.totals.replies);
-    }
-    assert!(faulty("what = \"die\"").totals.lost > 0);
-}
-
-#[test]
-fn a_link_that_is_slower_is_slower_by_its_factor() {
-    let slow = faulty("what = \"slow-link\"\nfactor = 4");
-    let (during, before) = (between(&slow, 4, 7), between(&slow, 0, 3));
-    assert!((before / during / 4.0 - 1.0).abs() < 0.1, "{before} {during}");
-}
-
-#[test]
-fn a_disk_that_is_slower_is_slower_by_its_factor() {
-    let scenario = r#"
-[servers]
-count = 1
-placement = "even"
-[run]
-settle = "0s"
-length = "60s"
-series = "500ms"
-[workload]
-clients = 1
-files = { each = 1, size = "64 MiB" }
-[[workload.stream]]
-threads = 4
-steps = [{ do = "read", access = "random", size = "64 KiB" }]
-[[fault]]
-what = "slow-disk"
-at = "20s"
-for = "20s"
-factor = 3
-"#;
-    let slow = run::<&str>(scenario, &[], "none", 1);
-    let (during, before) = (between(&slow, 21, 39), between(&slow, 0, 19));
-    assert!((before / during / 3.0 - 1.0).abs() < 0.1, "{before} {during}");
-    let after = between(&slow, 41, 60);
-    assert!((after / before - 1.0).abs() < 0.1, "{before} {after}");
-}
-
 #[test]
 fn applications_start_when_they_should_and_end_with_their_bytes() {
     let scenario = r#"
@@ -251,5 +172,5 @@ series = "1s"
     let digest = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    assert_eq!(format!("{digest:016x}"), "3f7404ae8f058870", "{:?}", outcome.totals);
+    assert_eq!(format!("{digest:016x}"), "9ab55c056a038d25", "{:?}", outcome.totals);
 }

@@ -7,6 +7,7 @@
 mod common;
 mod congestion;
 mod credits;
+mod faults;
 mod features;
 mod physics;
 mod swarm;

@@ -315,9 +315,10 @@ impl Ledger {
         self.depth_max = self.rate.done_in(self.options.latency_max);
         self.aim();
         if self.options.low_depth.is_none() {
-            // The paper's N, which there is far below `D_max`. Where it is not, a server would let
-            // the bound go as long as it has threads.
-            self.low_depth = self.threads.min(self.room());
+            // The paper's N, which there is far below `D_max`. Where it is not, whoever is answered
+            // at the right moment would get all that it asks for, and the others nothing. Shares
+            // that are rounded down fill more than half of `D_max`.
+            self.low_depth = self.threads.min(self.room() / 2);
         }
         self.divide();
     }

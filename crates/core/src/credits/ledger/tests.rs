@@ -296,6 +296,19 @@ fn a_percentile_is_kept_where_the_mean_would_break_it() {
     assert!(by_percentile <= 0.012, "{by_percentile}");
 }
 
+/// A server with more threads than its bound allows requests: the paper's D_low would let whoever
+/// is answered first take all.
+#[test]
+fn many_threads_and_a_low_bound_starve_nobody() {
+    for options in ["L_max=300ms", "L_max=150ms", "L_max=300ms,fractions=on"] {
+        let mut ledger = ledger(options);
+        let (done, latencies) = contend(&mut ledger, &[0; 8], at(0), 20_000, 1);
+        let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
+        assert!(f64::from(*least) > 0.9 * f64::from(*most), "{options}: {done:?}");
+        assert!(mean(&latencies) <= ledger.options.latency_max, "{options}");
+    }
+}
+
 /// 3:1 between as many clients of each, and all of it for who is alone.
 #[test]
 fn tenants_get_their_shares_and_the_one_that_is_alone_gets_all() {

@@ -496,15 +496,16 @@ impl Core {
             stored_bytes: self.service.stored_bytes(),
             bad_frames: get(&counters.bad_frames),
         };
+        let connected = self.connected();
         ServerReport {
             statistics,
             device: self.service.device(),
             capacity_bytes: self.service.capacity_bytes(),
             threads: self.options.threads as u64,
-            connections: lock(&self.connections).len() as u64,
+            connections: connected.len() as u64,
             slow_clients: get(&counters.slow_clients),
             expired: get(&counters.expired),
-            credits: self.desk.as_ref().map(|desk| desk.report(&self.connected())),
+            credits: self.desk.as_ref().map(|desk| desk.report(&connected)),
         }
     }
 }
