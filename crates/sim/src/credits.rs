@@ -158,7 +158,10 @@ impl World {
     pub(crate) fn spend_credit(&mut self, index: u32) {
         let Request { client, path, .. } = self.requests[index];
         let pair = self.pair_of(client, path);
-        let waiting = if self.credits.is_some() { self.waiting(client, path) } else { 0 };
+        if pair == NONE {
+            return;
+        }
+        let waiting = self.waiting(client, path);
         let Some(book) = self.credits.as_mut() else { return };
         if let Some(pair) = book.pairs.get_mut(pair as usize) {
             pair.import.sent();

@@ -28,7 +28,8 @@ pub struct Series {
     pub window: Vec<f64>,
     /// Requests in flight over all paths, at the end of each step.
     pub in_flight: Vec<u64>,
-    /// What the ledgers knew at the end of each step; without entries where there are none.
+    /// What the ledgers knew at the end of each step; none where no credits are granted.
+    #[serde(skip_serializing_if = "CreditSeries::is_empty")]
     pub credits: CreditSeries,
 }
 
@@ -41,6 +42,13 @@ pub struct CreditSeries {
     pub iops: Vec<f64>,
     /// Credits of a client while the server is not under light load (RCC).
     pub granted: Vec<f64>,
+}
+
+impl CreditSeries {
+    /// Whether there are no ledgers, or no steps.
+    pub fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
 }
 
 /// Adds up the course of a run as it goes.

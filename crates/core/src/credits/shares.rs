@@ -3,6 +3,9 @@
 //! Not from the paper, which divides them evenly between clients. A tenant's part of the queue is
 //! its weight by the weights of those tenants that have active clients, so that whoever is alone
 //! gets all: shares limit nothing but contention. A cap does limit, contention or not.
+//!
+//! They divide what may be at the server. Behind it, a disk that sorts serves whom it likes, so that
+//! a server should have fewer threads than requests that it lets in.
 
 use super::CreditsError;
 

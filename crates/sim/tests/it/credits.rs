@@ -6,12 +6,13 @@ use afflux_sim::{Outcome, Simulation, numbers};
 
 use crate::common::{run, setting};
 
-/// 64 clients that always have 32 writes for one disk, which does some 80 to 120 of them a second.
+/// 64 clients that always have 32 writes for one disk that does them in their order, some 40 a
+/// second. One that sorts them lets single requests wait for up to 5 s more, bound or not.
 const CROWD: &str = r#"
 [servers]
 count = 1
 threads = 16
-device = "hdd"
+device = "hdd:elevator=fifo,depth=1"
 [run]
 settle = "30s"
 length = "90s"
@@ -102,8 +103,8 @@ fn a_greedy_client_is_contained_and_named() {
 /// A server that dies forgets its ledger; the clients come back with the least credits.
 #[test]
 fn a_server_that_comes_back_meets_no_storm() {
-    let fault = "[[fault]]\nat = \"40s\"\nwhat = \"die\"\nwhich = 0\nfor = \"10s\"\n";
-    let overrides = ["servers.credits=L_max=3s", "clients.timeout=8s", "run.length=60s"];
+    let fault = "[clients]\ntimeout = \"8s\"\n[[fault]]\nat = \"40s\"\nwhat = \"die\"\nwhich = 0\nfor = \"10s\"\n";
+    let overrides = ["servers.credits=L_max=3s", "run.length=60s"];
     let outcome = run(&format!("{CROWD}{fault}"), &overrides, "fixed:64", 1);
     let iops = outcome.ledgers[0].iops;
     let deepest = number(&outcome, "deepest");

@@ -88,8 +88,20 @@ struct Group {
     weight: u32,
     /// Its part of what may be at the server.
     quota: u64,
-    /// What was left over when it was divided between its clients.
+    /// What of that each client has, and what is left over: divided when something changes, since
+    /// a division takes longer than all else in a reply.
+    share: u32,
+    rest: u64,
+    /// What was left over and not granted yet.
     carry: u64,
+}
+
+impl Group {
+    fn divide(&mut self) {
+        let clients = u64::from(self.active.max(1));
+        self.share = u32::try_from(self.quota / clients).unwrap_or(u32::MAX);
+        self.rest = self.quota % clients;
+    }
 }
 
 /// The ledger of one server.
@@ -110,6 +122,9 @@ pub struct Ledger {
     /// `D_max`; not known before the first step of the rate's window ended, since a rate from a few
     /// requests lets far too many in.
     depth_max: Option<u64>,
+    /// What may be at the server: `D_max`, or the part of it that keeps the percentile.
+    room: u64,
+    fractions: bool,
     exports: Vec<Export>,
     free: Vec<u32>,
     /// When to look at which client again, the earliest first.
@@ -148,6 +163,8 @@ impl Ledger {
             depth: 0,
             active: 0,
             depth_max: None,
+            room: 0,
+            fractions: options.fractions || shares.weights.len() > 1,
             exports: Vec::new(),
             free: Vec::new(),
             rounds: VecDeque::new(),
@@ -261,18 +278,16 @@ impl Ledger {
     /// left out; none before the rate is known.
     pub fn share(&self, tenant: u32) -> Option<u32> {
         self.depth_max?;
-        let group = &self.groups[self.options.shares.group(tenant)];
-        let share = group.quota / u64::from(group.active.max(1));
-        Some(self.clamp(u32::try_from(share).unwrap_or(u32::MAX)))
+        Some(self.clamp(self.groups[self.options.shares.group(tenant)].share))
     }
 
     /// Whether the bound can be kept with the clients that are active now.
     pub fn bound(&self) -> Bound {
         let least = u64::from(self.options.credits_min) * u64::from(self.active);
-        match (self.depth_max, self.rate.time_for(least)) {
-            (Some(depth_max), _) if least <= depth_max => Bound::Held { depth_max },
-            (_, Some(latency)) => Bound::Broken { latency },
-            _ => Bound::Unknown,
+        let Some(depth_max) = self.depth_max else { return Bound::Unknown };
+        match self.rate.time_for(least) {
+            Some(latency) if least > depth_max => Bound::Broken { latency },
+            _ => Bound::Held { depth_max },
         }
     }
 
@@ -314,11 +329,13 @@ impl Ledger {
     fn measure(&mut self) {
         self.depth_max = self.rate.done_in(self.options.latency_max);
         self.aim();
+        let room = u128::from(self.depth_max.unwrap_or(0)) * u128::from(self.aim.part);
+        self.room = (room / u128::from(WHOLE)) as u64;
         if self.options.low_depth.is_none() {
             // The paper's N, which there is far below `D_max`. Where it is not, whoever is answered
             // at the right moment would get all that it asks for, and the others nothing. Shares
             // that are rounded down fill more than half of `D_max`.
-            self.low_depth = self.threads.min(self.room() / 2);
+            self.low_depth = self.threads.min(self.room / 2);
         }
         self.divide();
     }
@@ -340,23 +357,14 @@ impl Ledger {
         self.aim = Aim { part, late: 0, replies: 0, since: self.clock };
     }
 
-    /// What may be at the server: `D_max`, or the part of it that keeps the percentile.
-    fn room(&self) -> u64 {
-        let depth_max = self.depth_max.unwrap_or(0);
-        if self.aim.part == WHOLE {
-            return depth_max;
-        }
-        (u128::from(depth_max) * u128::from(self.aim.part) / u128::from(WHOLE)) as u64
-    }
-
     /// Divides the room between the tenants that have active clients.
     fn divide(&mut self) {
-        let room = self.room();
         let active = self.groups.iter().filter(|group| group.active > 0);
         let weights: u64 = active.map(|group| u64::from(group.weight)).sum();
         for group in &mut self.groups {
-            let part = u128::from(room) * u128::from(group.weight) / u128::from(weights.max(1));
-            group.quota = part as u64;
+            let part = u128::from(self.room) * u128::from(group.weight);
+            group.quota = (part / u128::from(weights.max(1))) as u64;
+            group.divide();
         }
     }
 
@@ -367,7 +375,7 @@ impl Ledger {
         } else {
             let share = self.part(group); // 5
             // 6 to 10: `L_e > L_max` or `T_s > L_max`.
-            let above = self.depth > self.room() || late;
+            let above = self.depth > self.room || late;
             share.saturating_sub(u32::from(above))
         };
         self.clamp(credits) // 12
@@ -376,17 +384,16 @@ impl Ledger {
     /// `L_max * IOPS / C`, of a tenant's part.
     fn part(&mut self, group: usize) -> u32 {
         let group = &mut self.groups[group];
-        let clients = u64::from(group.active.max(1));
-        let mut share = group.quota / clients;
-        if self.options.fractions || self.options.shares.weights.len() > 1 {
-            group.carry += group.quota % clients;
+        if self.fractions {
+            let clients = u64::from(group.active.max(1));
+            group.carry += group.rest;
             if group.carry >= clients {
                 // The number of clients may have shrunk under what was left over.
                 group.carry = (group.carry - clients).min(clients);
-                share += 1;
+                return group.share.saturating_add(1);
             }
         }
-        u32::try_from(share).unwrap_or(u32::MAX)
+        group.share
     }
 
     fn clamp(&self, credits: u32) -> u32 {
@@ -434,8 +441,9 @@ impl Ledger {
         let seat = Seat { slot, generation };
         self.active += 1;
         self.groups[group].active += 1;
-        if self.groups[group].active == 1 {
-            self.divide();
+        match self.groups[group].active {
+            1 => self.divide(),
+            _ => self.groups[group].divide(),
         }
         self.rounds.push_back((self.next_round(), seat));
         seat
@@ -446,8 +454,10 @@ impl Ledger {
         export.generation = export.generation.wrapping_add(1);
         let group = &mut self.groups[export.group as usize];
         group.active -= 1;
+        group.divide();
+        let none = group.active == 0;
         self.active -= 1;
-        if group.active == 0 {
+        if none {
             self.divide();
         }
         self.free.push(seat.slot);
