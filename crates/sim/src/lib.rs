@@ -27,6 +27,7 @@
 //! | `network` | links, switch ports, buffers, drops and retransmission |
 //! | `server` | queue, service threads, bulk transfer, devices and where objects lie |
 //! | `credits` | the ledgers of core at the servers, its imports at the clients |
+//! | `pages` | what clients and servers keep in memory |
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
@@ -52,6 +53,7 @@ mod invariants;
 mod locks;
 mod metadata;
 mod network;
+mod pages;
 mod replay;
 mod request;
 mod server;

@@ -49,6 +49,8 @@ pub(crate) struct Request {
     pub(crate) in_service: bool,
     /// Whether the server that had it died, or the client from which it was to fetch the data.
     pub(crate) lost: bool,
+    /// Whether a device works on it that was answered already.
+    pub(crate) behind: bool,
 }
 
 /// One operation of an application.

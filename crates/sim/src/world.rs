@@ -20,6 +20,7 @@ use crate::locks::Locks;
 use crate::metadata::Metadata;
 use crate::network::Network;
 use crate::outcome::{ApplicationOutcome, Outcome, Totals};
+use crate::pages::PageCache;
 use crate::request::{Operation, Request, Slab};
 use crate::scenario::Scenario;
 use crate::series::Course;
@@ -69,6 +70,8 @@ pub(crate) struct World {
     pub(crate) metadata: Metadata,
     pub(crate) sizes: Sizes,
     pub(crate) caches: Caches,
+    /// What clients keep of their own files.
+    pub(crate) pages: PageCache,
     pub(crate) locks: Locks,
     pub(crate) credits: Option<CreditBook>,
     pub(crate) progress: Vec<ApplicationProgress>,
@@ -124,12 +127,13 @@ impl Simulation {
             events: EventQueue::default(),
             requests: Slab::default(),
             operations: Slab::default(),
-            network: Network::new(scenario),
+            network: Network::new(scenario, seed),
             servers: Servers::new(&scenario.servers, places, seed),
             metadata: Metadata::new(&scenario.metadata, &scenario.faults),
             sizes: Sizes::new(),
             caches: Caches::new(scenario),
             credits: CreditBook::new(scenario, &clients),
+            pages: PageCache::new(scenario.client_count(), scenario.clients.cache),
             locks: Locks::new(&scenario.locks, &clients.casts),
             progress: progress.collect(),
             course: Course::new(scenario),
@@ -313,10 +317,12 @@ impl World {
             Event::Step => self.step(now),
             Event::Holds => self.take_holds(now),
             Event::Lock(operation) => self.locked(now, operation),
+            Event::Copied(operation) => self.copied(now, operation),
             Event::Ask(request) => self.ask(now, request),
             Event::Fetch(request) => self.fetch(now, request),
             Event::Segment(segment) => self.segment_at_port(now, segment),
             Event::SegmentArrives(segment) => self.segment_arrives(now, segment),
+            Event::Acknowledged(segment) => self.acknowledged(now, segment),
             Event::Retransmit(flow) => self.retransmit(now, flow),
         }
     }

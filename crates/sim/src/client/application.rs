@@ -150,6 +150,9 @@ impl World {
         if operation.length_bytes == 0 {
             return false;
         }
+        if self.is_at_hand(now, index, class) {
+            return true;
+        }
         self.operations[index].left = operation.length_bytes;
         self.ledger.asked_bytes += operation.length_bytes;
         let cast = self.cast_of(operation.client);
@@ -263,6 +266,7 @@ impl World {
             }
             Kind::Delete => {
                 self.sizes.remove(&file);
+                self.pages.remove(operation.client, u64::from(operation.file));
             }
             Kind::Read | Kind::Write | Kind::Stat => {}
         }

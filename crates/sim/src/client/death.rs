@@ -25,11 +25,13 @@ impl World {
         }
         self.drop_requests(client);
         self.caches.empty(client);
+        self.pages.clear(client);
         // A request that waits for its client's word has ended above: these wait for nothing but
-        // locks.
+        // locks, or have their bytes copied.
         for index in self.operations.indices() {
             let operation = &self.operations[index];
-            if operation.client == client && !(operation.failed && operation.phase == 0) {
+            let ends = operation.failed && (operation.phase == 0 || operation.left == 0);
+            if operation.client == client && !ends {
                 self.operation_dies(now, index);
             }
         }
@@ -83,8 +85,8 @@ impl World {
         if stood {
             self.operations[index].lock = NONE;
         }
-        // One to which a lock is on its way ends when that has arrived.
-        if stood || phase.is_some() {
+        // One to which a lock is on its way, or whose bytes are being copied, ends with that.
+        if stood || phase.is_some() && operation.left > 0 {
             self.advance(now, index);
         }
     }

@@ -184,7 +184,7 @@ impl World {
         let request = self.requests[index];
         self.requests[index].awaited = false;
         if !request.awaited {
-            self.requests.remove(index);
+            self.discard(index);
             return;
         }
         self.totals.replies += 1;
@@ -198,7 +198,7 @@ impl World {
             let application = self.clients.each[request.client as usize].application;
             self.course.reply(now.since(request.sent), request.class, bytes, application);
         }
-        self.requests.remove(index);
+        self.discard(index);
         self.settle(now, &request);
         if self.clients.fan_in.is_some() {
             self.pump_all(now, request.client);
@@ -225,6 +225,13 @@ impl World {
         if counts.recorder.traces() {
             let key = PathKey { server, class, tenant: 0 };
             counts.recorder.trace(now, key, &state, u64::from(size_bytes));
+        }
+    }
+
+    /// Nobody waits for a request any more; a device may still work on it.
+    fn discard(&mut self, index: u32) {
+        if !self.requests[index].behind {
+            self.requests.remove(index);
         }
     }
 
@@ -261,6 +268,7 @@ impl World {
             under_way: false,
             in_service: false,
             lost: false,
+            behind: false,
         }
     }
 }

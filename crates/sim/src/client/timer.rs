@@ -70,6 +70,7 @@ impl World {
             let mut again = request;
             again.attempt += 1;
             (again.under_way, again.in_service, again.lost) = (false, false, false);
+            again.behind = false;
             (again.parts, again.access, again.sent) = (0, Span::ZERO, Time::NEVER);
             let again = self.requests.insert(again);
             self.clients.lanes[path as usize].queue.push_front(&mut self.requests, again);

@@ -93,10 +93,29 @@ pub struct Network {
     pub buffer: Option<u64>,
     /// Bytes of a message that pass in one piece; `None` takes whole messages.
     pub segment: Option<u64>,
-    /// Time after which a sender repeats what was lost and not noticed otherwise.
+    /// Bytes that all ports of the switch share; `None` where each has its own.
+    pub shared_buffer: Option<u64>,
+    /// How many times what is free of them a port may hold.
+    pub alpha: f64,
+    /// Least time after which a sender repeats what was lost and not noticed otherwise.
     pub rto: Span,
+    /// How senders notice losses before that.
+    pub recovery: Recovery,
+    /// Segments that a sender sends before it hears anything.
+    pub initial_window: u32,
     /// Bytes of a request or a reply without its data.
     pub header: u64,
+}
+
+/// How the sender of a flow learns of losses before its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Three segments arrive that were sent later (RFC 6675).
+    Sack,
+    /// Anything arrives that was sent later (RFC 8985).
+    Rack,
+    /// As `Rack`, and when nothing comes back the last segment is sent again as a probe.
+    RackTlp,
 }
 
 /// Storage servers, all alike.
@@ -126,6 +145,13 @@ pub struct Servers {
     pub memory: Option<u64>,
     /// Credits that each of them grants its clients; `None` grants none.
     pub credits: Option<CreditOptions>,
+    /// Bytes of an object in a row where objects take turns or are placed by arrival; `None` is
+    /// what is usual: 4 MiB, and by arrival 4 MB as in the lab.
+    pub turn: Option<u64>,
+    /// Bytes of what was read and written lately that each keeps in memory.
+    pub cache: u64,
+    /// Bytes of writes that each acknowledges before they are on its devices.
+    pub write_back: u64,
 }
 
 /// Where objects lie on a server's device.
@@ -160,6 +186,8 @@ pub struct Clients {
     pub dirty: u64,
     /// Bytes of sequential reads that a client asks for ahead of its application; zero for none.
     pub read_ahead: u64,
+    /// Bytes of its files that each keeps in memory once it has read or written them.
+    pub cache: u64,
     /// Time after which a request is sent again; `None` waits for ever.
     pub timeout: Option<Span>,
     /// How often a request is sent again before it fails.
@@ -327,7 +355,11 @@ impl Default for Network {
             latency: Span::from_micros(50),
             buffer: None,
             segment: None,
+            shared_buffer: None,
+            alpha: 1.0,
             rto: Span::from_millis(200),
+            recovery: Recovery::Sack,
+            initial_window: 10,
             header: 256,
         }
     }
@@ -347,6 +379,9 @@ impl Default for Servers {
             overhead: Span::from_micros(20),
             memory: None,
             credits: None,
+            turn: None,
+            cache: 0,
+            write_back: 0,
         }
     }
 }
@@ -361,6 +396,7 @@ impl Default for Clients {
             fan_in: None,
             dirty: 0,
             read_ahead: 0,
+            cache: 0,
             timeout: None,
             retries: 8,
             stagger: Span::from_millis(10),
@@ -484,7 +520,7 @@ impl Scenario {
         for fault in &self.faults {
             fault.check(self).or_else(|(place, what, remedy)| wrong(place, what, remedy))?;
         }
-        if self.network.buffer.is_some_and(|buffer| buffer < self.network.train()) {
+        if self.network.port_bytes().is_some_and(|bytes| bytes < self.network.train()) {
             let what = format!("a port holds less than one segment of {} B", self.network.train());
             return wrong("network.buffer", what, "make segment smaller or buffer larger");
         }
@@ -509,7 +545,18 @@ impl Network {
     /// few frames that a network card sends in a row.
     pub(crate) fn train(&self) -> u64 {
         const TRAIN: u64 = 1_500;
-        self.segment.unwrap_or(if self.buffer.is_some() { TRAIN } else { u64::MAX })
+        self.segment.unwrap_or(if self.is_lossy() { TRAIN } else { u64::MAX })
+    }
+
+    /// Whether a port can be full.
+    pub(crate) const fn is_lossy(&self) -> bool {
+        self.buffer.is_some() || self.shared_buffer.is_some()
+    }
+
+    /// What a port may hold while all others are empty.
+    fn port_bytes(&self) -> Option<u64> {
+        let shared = self.shared_buffer.map(|bytes| (bytes as f64 * self.alpha.min(1.0)) as u64);
+        [self.buffer, shared].into_iter().flatten().min()
     }
 }
 

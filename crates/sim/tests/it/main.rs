@@ -9,5 +9,6 @@ mod congestion;
 mod credits;
 mod faults;
 mod features;
+mod incast;
 mod physics;
 mod swarm;

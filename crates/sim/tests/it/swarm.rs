@@ -58,6 +58,7 @@ impl Author {
             "\"mem\"",
             "\"ssd\"",
             "\"hdd:elevator=deadline-strict\"",
+            "\"hdd:elevator=sptf-strict,depth=1\"",
             "\"hdd:elevator=fifo,depth=1\"",
         ];
         self.line("device", &devices);
@@ -77,6 +78,8 @@ impl Author {
             let credits = self.one(&options);
             let _ = writeln!(self.text, "credits = \"{credits}\"");
         }
+        self.line("cache", &["\"1MiB\"", "\"1GiB\""]);
+        self.line("write_back", &["\"1MiB\"", "\"16MiB\""]);
     }
 
     fn clients(&mut self, dies: bool) {
@@ -85,6 +88,7 @@ impl Author {
         self.line("fan_in", &["1", "4"]);
         self.line("dirty", &["\"1MiB\"", "\"8MiB\""]);
         self.line("read_ahead", &["\"1MiB\"", "\"40MiB\""]);
+        self.line("cache", &["\"3MiB\"", "\"1GiB\""]);
         self.line("stagger", &["\"0ms\"", "\"2s\""]);
         self.line("retries", &["0", "1", "50"]);
         if dies || self.chance(3) {

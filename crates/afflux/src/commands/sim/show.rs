@@ -7,8 +7,8 @@ use afflux_core::measure::Measurement;
 use afflux_core::summary::Summary;
 use afflux_sim::{Outcome, Scenario};
 
-use crate::commands::bench::{print_clients, print_hits, print_holds, print_totals};
 use crate::failure::Failure;
+use crate::tables::measured::{print_clients, print_hits, print_holds, print_totals};
 use crate::tables::{number, table};
 use crate::worlds::published::Beside;
 use crate::worlds::record::{client_means, counts, process_times};
@@ -167,7 +167,7 @@ fn print_ledgers(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Failure> 
 
 /// What happened over the whole run; what did not is left out.
 fn print_counts(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Failure> {
-    let mut rows = table(&["in the whole run", "times"]);
+    let mut rows = table(&["in the whole run", "count"]);
     for (what, count) in counts(outcome) {
         rows.add_row([what.to_owned(), count.to_string()]);
     }
@@ -180,8 +180,10 @@ pub(super) fn print_beside(out: &mut dyn Write, figures: &[Beside]) -> Result<()
     if figures.is_empty() {
         return Ok(());
     }
-    let mut rows = table(&["figure", "published", "simulated", "unit", "difference", "", "source"]);
-    for column in [5, 6] {
+    let heads =
+        ["figure", "published", "simulated", "unit", "difference", "all models", "", "source"];
+    let mut rows = table(&heads);
+    for column in [6, 7] {
         rows.column_mut(column).into_iter().for_each(|column| {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         });
@@ -194,10 +196,20 @@ pub(super) fn print_beside(out: &mut dyn Write, figures: &[Beside]) -> Result<()
             one.simulated.map_or_else(dash, number),
             one.unit.clone(),
             one.difference_percent.map_or_else(dash, |percent| format!("{percent:+.1}%")),
+            one.range.map_or_else(dash, |[least, most]| {
+                format!("{} to {}", number(least), number(most))
+            }),
             one.use_.words().to_owned(),
             one.source.clone(),
         ]);
     }
     writeln!(out, "\n{rows}")?;
+    if figures.iter().any(|one| one.range.is_some()) {
+        writeln!(
+            out,
+            "All models fit the figures about equally well, so that each result is a range over \
+             them; what stands above is of the first. One alone: --set model=NAME"
+        )?;
+    }
     Ok(())
 }

@@ -88,19 +88,25 @@ struct Group {
     weight: u32,
     /// Its part of what may be at the server.
     quota: u64,
-    /// What of that each client has, and what is left over: divided when something changes, since
-    /// a division takes longer than all else in a reply.
-    share: u32,
-    rest: u64,
+    /// What of that each client has; and what while the bound is broken, where tenants have weights.
+    parts: [Part; 2],
     /// What was left over and not granted yet.
     carry: u64,
 }
 
-impl Group {
-    fn divide(&mut self) {
-        let clients = u64::from(self.active.max(1));
-        self.share = u32::try_from(self.quota / clients).unwrap_or(u32::MAX);
-        self.rest = self.quota % clients;
+/// A quota between the clients of a group, and what is left over. Divided when something changes,
+/// since a division takes longer than all else in a reply.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    share: u32,
+    rest: u64,
+}
+
+impl Part {
+    fn of(quota: u64, clients: u32) -> Self {
+        let clients = u64::from(clients.max(1));
+        let share = u32::try_from(quota / clients).unwrap_or(u32::MAX);
+        Self { share, rest: quota % clients }
     }
 }
 
@@ -125,6 +131,7 @@ pub struct Ledger {
     /// What may be at the server: `D_max`, or the part of it that keeps the percentile.
     room: u64,
     fractions: bool,
+    weighted: bool,
     exports: Vec<Export>,
     free: Vec<u32>,
     /// When to look at which client again, the earliest first.
@@ -165,6 +172,7 @@ impl Ledger {
             depth_max: None,
             room: 0,
             fractions: options.fractions || shares.weights.len() > 1,
+            weighted: shares.weights.len() > 1,
             exports: Vec::new(),
             free: Vec::new(),
             rounds: VecDeque::new(),
@@ -278,7 +286,7 @@ impl Ledger {
     /// left out; none before the rate is known.
     pub fn share(&self, tenant: u32) -> Option<u32> {
         self.depth_max?;
-        Some(self.clamp(self.groups[self.options.shares.group(tenant)].share))
+        Some(self.clamp(self.groups[self.options.shares.group(tenant)].parts[0].share))
     }
 
     /// Whether the bound can be kept with the clients that are active now.
@@ -364,7 +372,12 @@ impl Ledger {
         for group in &mut self.groups {
             let part = u128::from(self.room) * u128::from(group.weight);
             group.quota = (part / u128::from(weights.max(1))) as u64;
-            group.divide();
+            // Where the paper takes one from each client, each tenant gives by its weight, or the
+            // ratio would suffer: as much as one from each of all clients in sum.
+            let less = u128::from(group.quota) * u128::from(self.active);
+            let less = (less / u128::from(self.room.max(1))) as u64;
+            let lower = group.quota.saturating_sub(less);
+            group.parts = [group.quota, lower].map(|quota| Part::of(quota, group.active));
         }
     }
 
@@ -373,27 +386,28 @@ impl Ledger {
         let credits = if self.depth < self.low_depth {
             requested // 2, 3
         } else {
-            let share = self.part(group); // 5
-            // 6 to 10: `L_e > L_max` or `T_s > L_max`.
+            // 6 to 8: `L_e > L_max` or `T_s > L_max`.
             let above = self.depth > self.room || late;
-            share.saturating_sub(u32::from(above))
+            let share = self.part(group, above); // 5
+            share.saturating_sub(u32::from(above && !self.weighted)) // 9
         };
         self.clamp(credits) // 12
     }
 
     /// `L_max * IOPS / C`, of a tenant's part.
-    fn part(&mut self, group: usize) -> u32 {
+    fn part(&mut self, group: usize, above: bool) -> u32 {
         let group = &mut self.groups[group];
+        let part = group.parts[usize::from(above && self.weighted)];
         if self.fractions {
             let clients = u64::from(group.active.max(1));
-            group.carry += group.rest;
+            group.carry += part.rest;
             if group.carry >= clients {
                 // The number of clients may have shrunk under what was left over.
                 group.carry = (group.carry - clients).min(clients);
-                return group.share.saturating_add(1);
+                return part.share.saturating_add(1);
             }
         }
-        group.share
+        part.share
     }
 
     fn clamp(&self, credits: u32) -> u32 {
@@ -441,10 +455,7 @@ impl Ledger {
         let seat = Seat { slot, generation };
         self.active += 1;
         self.groups[group].active += 1;
-        match self.groups[group].active {
-            1 => self.divide(),
-            _ => self.groups[group].divide(),
-        }
+        self.divide();
         self.rounds.push_back((self.next_round(), seat));
         seat
     }
@@ -454,12 +465,8 @@ impl Ledger {
         export.generation = export.generation.wrapping_add(1);
         let group = &mut self.groups[export.group as usize];
         group.active -= 1;
-        group.divide();
-        let none = group.active == 0;
         self.active -= 1;
-        if none {
-            self.divide();
-        }
+        self.divide();
         self.free.push(seat.slot);
     }
 
