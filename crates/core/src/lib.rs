@@ -17,6 +17,7 @@
 pub mod calibrate;
 pub mod class;
 pub mod conserve;
+pub mod credits;
 pub mod device;
 pub mod indicator;
 pub mod layout;

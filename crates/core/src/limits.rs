@@ -4,11 +4,13 @@
 //! allow; on top come the fan-in of the whole client and the turn. Every hold names its reason.
 //!
 //! ```
-//! use afflux_core::limits::{HoldReason, Limits};
+//! use afflux_core::limits::{Credits, HoldReason, Limits};
 //!
-//! let limits = Limits { credits: Some(3), cap: Some(16), ..Limits::default() };
-//! assert_eq!(limits.window(8.6), (3, HoldReason::Credits));
-//! assert_eq!(Limits::default().window(0.2), (1, HoldReason::Window));
+//! let credits = Some(Credits { granted: 3, used: 2 });
+//! let limits = Limits { credits, cap: Some(16), ..Limits::default() };
+//! assert_eq!(limits.window(8.6, 2), (3, HoldReason::Credits));
+//! assert_eq!(limits.window(8.6, 1), (2, HoldReason::Credits), "another path uses one of them");
+//! assert_eq!(Limits::default().window(0.2, 0), (1, HoldReason::Window));
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -19,13 +21,22 @@ use crate::units::{Span, Time};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Requests that the server allows this client to have in flight (RCC).
-    pub credits: Option<u32>,
+    pub credits: Option<Credits>,
     /// Requests that the administrator allows on this path.
     pub cap: Option<u32>,
     /// Requests that the client may have in flight over all its paths together.
     pub fan_in: Option<FanIn>,
     /// When this client may send to this server.
     pub turn: Option<Turn>,
+}
+
+/// What a server grants a client over all its paths to it, and how much of it is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credits {
+    /// Requests that may be in flight.
+    pub granted: u32,
+    /// Requests that are.
+    pub used: u32,
 }
 
 /// The client-wide limit, and how much of it is used.
@@ -121,17 +132,24 @@ pub struct Hold {
 }
 
 impl Limits {
-    /// How many requests may be in flight on a path whose rules allow `rules`, and who says so.
+    /// How many requests may be in flight on a path that has `in_flight` and whose rules allow
+    /// `rules`, and who says so.
     ///
-    /// Never under one, since a path without requests would never hear that things got better.
-    pub fn window(&self, rules: f64) -> (u32, HoldReason) {
+    /// Rules and cap never leave less than one, since a path without requests would never hear that
+    /// things got better. Credits leave one to each server; where another path has it, this one
+    /// waits for its reply.
+    pub fn window(&self, rules: f64, in_flight: u32) -> (u32, HoldReason) {
         // The cast rounds down, and sends what is negative or not a number to zero.
         let mut least = ((rules as u32).max(1), HoldReason::Window);
-        for (limit, reason) in [(self.credits, HoldReason::Credits), (self.cap, HoldReason::Cap)] {
+        let credits = self.credits.map(|credits| {
+            in_flight.saturating_add(credits.granted.max(1).saturating_sub(credits.used))
+        });
+        let cap = self.cap.map(|cap| cap.max(1));
+        for (limit, reason) in [(credits, HoldReason::Credits), (cap, HoldReason::Cap)] {
             if let Some(limit) = limit
-                && limit.max(1) < least.0
+                && limit < least.0
             {
-                least = (limit.max(1), reason);
+                least = (limit, reason);
             }
         }
         least

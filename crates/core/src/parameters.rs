@@ -137,6 +137,11 @@ impl Parameters {
         Ok(Self { owner, values })
     }
 
+    /// The value of `name` as it was written.
+    pub fn text(&self, name: &'static str) -> &str {
+        &self.values[name]
+    }
+
     /// The value of `name` as a number in `[low, high]`.
     pub fn number(&self, name: &'static str, low: f64, high: f64) -> Result<f64, ParameterError> {
         let value = &self.values[name];

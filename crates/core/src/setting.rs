@@ -9,6 +9,7 @@
 //! | `rules:FILE`, `shipped:NAME` | the policies of a rule file, for the classes that it names |
 //! | `fan-in=4` | requests in flight over all paths of a client |
 //! | `cap=16` | requests in flight on each path |
+//! | `tenants=2` | clients belong to tenants 1, 2, 1, 2, ..., for servers that grant shares |
 //! | `turn=300ms` | clients take turns at a server, in slots of this length |
 //!
 //! ```
@@ -37,6 +38,8 @@ pub struct Setting {
     pub fan_in: Option<u32>,
     /// Requests that a path may have in flight whatever its policy says.
     pub cap: Option<u32>,
+    /// Tenants that the clients belong to in turn; `None` leaves them without.
+    pub tenants: Option<u32>,
     /// Length of a slot in which one client may send to a server.
     pub turn_slot: Option<Span>,
     controllers: [Arc<Controller>; Class::ALL.len()],
@@ -71,6 +74,7 @@ impl Setting {
             label: "none".to_owned(),
             fan_in: None,
             cap: None,
+            tenants: None,
             turn_slot: None,
             controllers: std::array::from_fn(|_| Arc::clone(&controller)),
         }
@@ -123,6 +127,7 @@ impl Setting {
         match item.split_once('=').filter(|(name, _)| !name.contains(':')) {
             Some(("fan-in", value)) => self.fan_in = Some(count(value)?),
             Some(("cap", value)) => self.cap = Some(count(value)?),
+            Some(("tenants", value)) => self.tenants = Some(count(value)?),
             Some(("turn", value)) => {
                 let slot: Span = value.parse().map_err(|error| wrong(&format!("{error}")))?;
                 if slot < Span::from_millis(1) {
@@ -131,9 +136,9 @@ impl Setting {
                 self.turn_slot = Some(slot);
             }
             Some((class, text)) => {
-                let class: Class = class
-                    .parse()
-                    .map_err(|_| wrong("write read=, write=, metadata=, fan-in=, cap= or turn="))?;
+                let class: Class = class.parse().map_err(|_| {
+                    wrong("write read=, write=, metadata=, fan-in=, cap=, tenants= or turn=")
+                })?;
                 self.regulate(class, policy::parse(text)?);
             }
             None => {

@@ -27,6 +27,8 @@ pub(crate) enum Event {
     Fetch(u32),
     /// A service thread has done its own part, or has the data: the request goes to the device.
     Ready(u32),
+    /// A server looks again at those who wait, since a tenant's cap lets it.
+    Serve(u32),
     /// A spindle (server * spindles + spindle) has finished something.
     Device(u32),
     /// The answer to a request arrives at its client.

@@ -87,6 +87,9 @@ impl World {
             let left = (server.busy, server.waiting, server.held_bytes);
             assert_eq!(left, (0, 0, 0), "server {number}");
         }
+        if let Some(book) = &self.credits {
+            book.audit();
+        }
         servers.behind.assert_caught_up();
         let ended = ledger.answered_bytes + ledger.dropped_bytes;
         assert_eq!(ledger.asked_bytes, ended, "bytes came to no end");

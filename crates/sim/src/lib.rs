@@ -26,6 +26,7 @@
 //! | `client` | applications, caches, paths under the controllers of core, timers |
 //! | `network` | links, switch ports, buffers, drops and retransmission |
 //! | `server` | queue, service threads, bulk transfer, devices and where objects lie |
+//! | `credits` | the ledgers of core at the servers, its imports at the clients |
 //! | `pages` | what clients and servers keep in memory |
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
@@ -45,6 +46,7 @@ pub mod series;
 pub mod target;
 
 mod client;
+mod credits;
 mod events;
 mod faults;
 mod invariants;

@@ -5,6 +5,8 @@
 //! whatever it is called, as in overrides.
 
 use afflux_core::class::Class;
+use afflux_core::limits::HoldReason;
+use afflux_core::measure::Latencies;
 use afflux_core::nearest::nearest;
 use afflux_core::summary::Summary;
 
@@ -54,6 +56,8 @@ pub static NUMBERS: &[Number] = numbers! {
     "jain", "", "Jain's fairness index of the clients", |_, s| s.jain;
     "burst_mb_s", "MB/s", "speed of the bursts", |_, s| s.burst_mb_s;
     "operations_s", "1/s", "operations of the applications", |_, s| s.operations_s;
+    "mean_ms", "ms", "mean process time", |o, _| data_times(o).mean().as_millis_f64();
+    "longest_ms", "ms", "longest process time", |o, _| data_times(o).quantile(1.0).as_millis_f64();
     "p50_ms", "ms", "median process time", |_, s| s.p50_ms;
     "p95_ms", "ms", "95th percentile of the process time", |_, s| s.p95_ms;
     "p99_ms", "ms", "99th percentile of the process time", |_, s| s.p99_ms;
@@ -71,6 +75,12 @@ pub static NUMBERS: &[Number] = numbers! {
     "lost_mb", "MB", "lost though believed written", |o, _| mb(o.totals.lost_bytes);
     "dropped", "", "segments for which a port had no room", |o, _| o.totals.dropped as f64;
     "rto", "", "losses noticed by a time-out only", |o, _| o.totals.rto as f64;
+    "late", "", "replies above the bound of their server's credits",
+        |o, _| o.ledgers.iter().map(|one| one.late).sum::<u64>() as f64;
+    "overdrawn", "", "requests beyond their client's credits",
+        |o, _| o.ledgers.iter().map(|one| one.overdrawn).sum::<u64>() as f64;
+    "held_credits_secs", "s", "how long credits held requests back, all paths together",
+        |_, s| s.held_secs[HoldReason::Credits.index()];
     "handovers", "", "locks handed on", |o, _| o.totals.handovers as f64;
     "deepest", "", "most requests at one server", |o, _| o.totals.deepest as f64;
 };
@@ -88,6 +98,12 @@ pub static OF_APPLICATION: &[ApplicationNumber] = &[
         unit: "s",
         about: "when its last operation ended",
         of: |one| one.ended_secs,
+    },
+    ApplicationNumber {
+        name: "counted_mb_s",
+        unit: "MB/s",
+        about: "throughput in the counted time, whether it ends or not",
+        of: |one| Some(one.counted_mb_s),
     },
     ApplicationNumber {
         name: "mb_s",
@@ -164,6 +180,16 @@ pub fn check(name: &str, scenario: &Scenario) -> Result<(), String> {
     let meant = nearest(name, all.iter().map(String::as_str));
     let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
     Err(format!("there is no number `{name}`: {meant}there are: {}", all.join(", ")))
+}
+
+/// Process times of reads and writes.
+fn data_times(outcome: &Outcome) -> Latencies {
+    let mut all = Latencies::default();
+    for client in &outcome.measurement.clients {
+        all.add(&client.process_time[Class::Read.index()]);
+        all.add(&client.process_time[Class::Write.index()]);
+    }
+    all
 }
 
 fn mb(bytes: u64) -> f64 {

@@ -21,11 +21,35 @@ pub struct Outcome {
     pub totals: Totals,
     /// The course of the run; without steps unless the scenario asked for it.
     pub series: Series,
+    /// The ledgers of the servers at the end; none where they grant no credits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ledgers: Vec<LedgerOutcome>,
     /// The decisions of one client, when they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decisions: Option<String>,
     /// When the run ended, in seconds of the world.
     pub ended_secs: f64,
+}
+
+/// What a server's ledger knew at the end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LedgerOutcome {
+    /// Active clients (C).
+    pub active: u32,
+    /// Requests done in a second of busy time (IOPS).
+    pub iops: f64,
+    /// Most requests here for which the bound holds, where it can be held.
+    pub depth_max: Option<u64>,
+    /// The latency of the least credits, where that is above the bound.
+    pub broken_secs: Option<f64>,
+    /// After how long clients may give up.
+    pub timeout_secs: Option<f64>,
+    /// Replies above the bound.
+    pub late: u64,
+    /// Arrivals beyond what their client was granted.
+    pub overdrawn: u64,
+    /// Clients that ignore their credits, by number.
+    pub ignoring: Vec<u32>,
 }
 
 /// What became of one application.
@@ -43,6 +67,8 @@ pub struct ApplicationOutcome {
     pub ended_secs: Option<f64>,
     /// Bytes that its operations moved.
     pub bytes: u64,
+    /// Throughput of its clients in the counted time.
+    pub counted_mb_s: f64,
 }
 
 impl ApplicationOutcome {

@@ -32,6 +32,8 @@ pub(crate) struct Request {
     pub(crate) queued: Span,
     /// How long devices worked on it.
     pub(crate) access: Span,
+    /// Credits: on its way there what it asks for, on its way back what it was granted.
+    pub(crate) credits: u16,
     /// Pieces of it that are with devices.
     pub(crate) parts: u16,
     pub(crate) class: Class,

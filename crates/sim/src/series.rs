@@ -28,6 +28,27 @@ pub struct Series {
     pub window: Vec<f64>,
     /// Requests in flight over all paths, at the end of each step.
     pub in_flight: Vec<u64>,
+    /// What the ledgers knew at the end of each step; none where no credits are granted.
+    #[serde(skip_serializing_if = "CreditSeries::is_empty")]
+    pub credits: CreditSeries,
+}
+
+/// What the ledgers knew, as means over the servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CreditSeries {
+    /// Active clients of a server (C).
+    pub active: Vec<f64>,
+    /// Requests done in a second of busy time (IOPS).
+    pub iops: Vec<f64>,
+    /// Credits of a client while the server is not under light load (RCC).
+    pub granted: Vec<f64>,
+}
+
+impl CreditSeries {
+    /// Whether there are no ledgers, or no steps.
+    pub fn is_empty(&self) -> bool {
+        self.active.is_empty()
+    }
 }
 
 /// Adds up the course of a run as it goes.
@@ -78,6 +99,9 @@ impl World {
         let in_flight = self.clients.each.iter().map(|client| u64::from(client.in_flight)).sum();
         let course = &mut self.course;
         let series = &mut course.series;
+        if let Some(book) = &self.credits {
+            book.describe(&mut series.credits);
+        }
         for (list, bytes) in series.bytes.iter_mut().zip(&mut course.bytes) {
             list.push(std::mem::take(bytes));
         }

@@ -12,7 +12,8 @@ use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
-use crate::client::{Caches, Clients, Counts, Sizes, Stage};
+use crate::client::{Caches, Cast, Clients, Counts, Sizes, Stage};
+use crate::credits::CreditBook;
 use crate::events::{Event, EventQueue};
 use crate::invariants::{Ledger, WATCHED};
 use crate::locks::Locks;
@@ -72,6 +73,7 @@ pub(crate) struct World {
     /// What clients keep of their own files.
     pub(crate) pages: PageCache,
     pub(crate) locks: Locks,
+    pub(crate) credits: Option<CreditBook>,
     pub(crate) progress: Vec<ApplicationProgress>,
     pub(crate) course: Course,
     pub(crate) totals: Totals,
@@ -130,6 +132,7 @@ impl Simulation {
             metadata: Metadata::new(&scenario.metadata, &scenario.faults),
             sizes: Sizes::new(),
             caches: Caches::new(scenario),
+            credits: CreditBook::new(scenario, &clients),
             pages: PageCache::new(scenario.client_count(), scenario.clients.cache),
             locks: Locks::new(&scenario.locks, &clients.casts),
             progress: progress.collect(),
@@ -305,6 +308,7 @@ impl World {
             Event::Path(path) => self.path_wakes(now, path),
             Event::Arrive(request) => self.arrive(now, request),
             Event::Ready(request) => self.ready(now, request),
+            Event::Serve(server) => self.serve(now, server),
             Event::Device(spindle) => self.device(now, spindle),
             Event::Reply(request) => self.reply(now, request, progress),
             Event::Timer => self.timer(now),
@@ -366,7 +370,10 @@ impl World {
             started_secs: progress.started.map(secs),
             ended_secs: progress.ended.map(|_| secs(progress.last_end)),
             bytes: progress.bytes,
+            counted_mb_s: self.counted_mb_s(cast, now),
         });
+        let book = self.credits.as_ref();
+        let ledgers = book.map(|book| book.outcomes(&self.clients)).unwrap_or_default();
         let settle = self.scenario.run.settle;
         let counted = now.since(Time::ZERO + settle).as_nanos() as f64 / 1e9;
         // What came in the last part of a second belongs to no second, unless there is no other.
@@ -381,6 +388,7 @@ impl World {
             applications: applications.collect(),
             merged: self.clients.casts.iter().map(|cast| cast.merge).max().unwrap_or(1),
             totals: self.totals,
+            ledgers,
             decisions: self.clients.decisions.take().map(|(_, log)| log.as_str().to_owned()),
             series: std::mem::take(&mut self.course.series),
             ended_secs: secs(now),
@@ -389,6 +397,18 @@ impl World {
                 clients: self.clients.counts.iter_mut().map(finish).collect(),
             },
         }
+    }
+
+    /// What the clients of an application moved in the whole seconds that count.
+    fn counted_mb_s(&self, cast: &Cast, now: Time) -> f64 {
+        let counted = now.since(Time::ZERO + self.scenario.run.settle).as_secs_f64();
+        let seconds = (counted as usize).max(1);
+        let first = cast.first_group as usize;
+        let groups = first..first + cast.clients.div_ceil(cast.merge) as usize;
+        let of = |counts: &Counts| -> u64 {
+            counts.recorder.client.seconds.iter().take(seconds).flatten().sum()
+        };
+        self.clients.counts[groups].iter().map(of).sum::<u64>() as f64 / 1e6 / seconds as f64
     }
 }
 

@@ -9,6 +9,7 @@ use afflux_store::lab::cluster::state::{LabState, StateError};
 use afflux_store::lab::cluster::status::{LabStatus, ServerStatus};
 use afflux_store::lab::cluster::{self, ClusterError, ClusterOptions, default_dir};
 use afflux_store::lab::device::LabDevice;
+use afflux_store::lab::server::CreditReport;
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, Status};
@@ -56,6 +57,10 @@ struct UpArgs {
     /// Service threads of each storage server
     #[arg(long, default_value_t = 128, value_name = "N")]
     threads: usize,
+    /// Have servers say how many requests each client may have in flight, so that the time there
+    /// stays under a bound, as in L_max=200ms or L_max=1s,RCC_max=64,shares=3:1
+    #[arg(long, value_name = "OPTIONS")]
+    credits: Option<String>,
     /// First port; the servers take it and those after it [default: free ports]
     #[arg(long)]
     port: Option<u16>,
@@ -145,6 +150,7 @@ fn up(args: &UpArgs, out: &mut dyn Write, talk: &mut dyn Write) -> Result<Status
         device: args.device.clone(),
         capacity_bytes: args.capacity,
         threads: args.threads,
+        credits: args.credits.clone(),
         port: args.port,
         ..ClusterOptions::new(&dir).map_err(LabError::Executable)?
     };
@@ -178,6 +184,12 @@ fn status(args: &StatusArgs, out: &mut dyn Write) -> Result<Status, LabError> {
         print_row(out, &head.map(str::to_owned))?;
         for server in &status.servers {
             print_row(out, &row(server))?;
+        }
+        for server in &status.servers {
+            let report = server.report.as_ref().and_then(|report| report.credits.as_ref());
+            if let Some(report) = report {
+                print_credits(out, &server.name, report)?;
+            }
         }
     }
     Ok(if status.is_well() { Status::Done } else { Status::No })
@@ -213,6 +225,32 @@ fn print_row(out: &mut dyn Write, cells: &[String; 8]) -> io::Result<()> {
         "{server:<11} {state:<6} {requests:>9} {read:>10} {written:>10} {queue:>13} {stored:>20} \
          {device}"
     )
+}
+
+/// What a server makes of its credits, and who ignores them.
+fn print_credits(out: &mut dyn Write, server: &str, report: &CreditReport) -> io::Result<()> {
+    let CreditReport { active, depth, iops, bound_secs, late, replies, .. } = report;
+    let bound = match (report.depth_max, report.broken_secs) {
+        (Some(most), _) => format!("the bound of {bound_secs} s holds with up to {most}"),
+        (None, Some(secs)) => format!(
+            "the bound of {bound_secs} s CANNOT be held: the least credits lead to {secs:.3} s; \
+             raise L_max, or spread the clients over more servers"
+        ),
+        (None, None) => format!("the bound of {bound_secs} s; the rate is not known yet"),
+    };
+    let granted = report.granted.map_or("-".to_owned(), |granted| granted.to_string());
+    writeln!(
+        out,
+        "\n{server}: {active} active clients, {granted} credits each, {depth} requests here at \
+         {iops:.1} a second; {bound}; {late} of {replies} replies were later"
+    )?;
+    if let Some(secs) = report.timeout_secs {
+        writeln!(out, "{server}: clients should wait for {secs:.1} s before they give up")?;
+    }
+    for (client, beyond) in &report.ignoring {
+        writeln!(out, "{server}: {client} ignores its credits: {beyond} requests beyond them")?;
+    }
+    Ok(())
 }
 
 /// A size in at most five digits; below 10 KiB it is exact.

@@ -260,7 +260,10 @@ fn series_table(world: &WorldRecord) -> Table {
     let applications = &series.throughput;
     let names =
         ["at_secs", "queued_mean", "queued_most", "process_ms", "process_most_ms", "window"];
-    let names = names.into_iter().chain(["in_flight"]).map(str::to_owned);
+    let of_credits: &[_] =
+        if series.credits.is_empty() { &[] } else { &["active", "iops", "credits"] };
+    let names = names.into_iter().chain(["in_flight"]).chain(of_credits.iter().copied());
+    let names = names.map(str::to_owned);
     let ways = applications.iter().flat_map(|one| {
         ["read_mb_s", "write_mb_s"].map(|way| format!("{}.{way}", one.application))
     });
@@ -277,10 +280,13 @@ fn series_table(world: &WorldRecord) -> Table {
             series.window[step].to_string(),
             series.in_flight[step].to_string(),
         ];
+        let of_credits = [&series.active, &series.iops, &series.credits];
+        let of_credits =
+            of_credits.into_iter().filter_map(|list| list.get(step)).map(f64::to_string);
         let moved = applications
             .iter()
             .flat_map(|one| [one.read_mb_s[step].to_string(), one.write_mb_s[step].to_string()]);
-        table.write(row.into_iter().chain(moved).collect());
+        table.write(row.into_iter().chain(of_credits).chain(moved).collect());
     }
     table
 }

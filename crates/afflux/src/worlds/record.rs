@@ -48,6 +48,15 @@ pub(crate) struct SeriesRecord {
     pub(crate) window: Vec<f64>,
     /// Requests in flight, all paths together.
     pub(crate) in_flight: Vec<u64>,
+    /// Active clients of a server, on average; empty where no credits are granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) active: Vec<f64>,
+    /// Requests that a server does in a second of busy time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) iops: Vec<f64>,
+    /// Credits of a client.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) credits: Vec<f64>,
 }
 
 /// What one application moved in each step.
@@ -141,6 +150,9 @@ impl SeriesRecord {
             process_most_ms: series.process_most_ms.clone(),
             window: series.window.clone(),
             in_flight: series.in_flight.clone(),
+            active: series.credits.active.clone(),
+            iops: series.credits.iops.clone(),
+            credits: series.credits.granted.clone(),
         }
     }
 }
@@ -195,6 +207,8 @@ pub(crate) fn counts(outcome: &Outcome) -> Vec<(&'static str, u64)> {
         ("operations that ended with their client", totals.died),
         ("bytes not moved, and the application knows", totals.failed_bytes),
         ("bytes lost that the application believed written", totals.lost_bytes),
+        ("replies above the bound of credits", outcome.ledgers.iter().map(|one| one.late).sum()),
+        ("requests beyond credits", outcome.ledgers.iter().map(|one| one.overdrawn).sum()),
         ("locks handed from client to client", totals.handovers),
     ];
     all.into_iter().filter(|(_, count)| *count > 0).collect()

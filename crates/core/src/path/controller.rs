@@ -183,7 +183,7 @@ impl Controller {
         size_bytes: u32,
         limits: &Limits,
     ) -> Result<(), Hold> {
-        let (window, reason) = limits.window(path.window);
+        let (window, reason) = limits.window(path.window, path.in_flight);
         if path.in_flight >= window {
             if reason == HoldReason::Window {
                 path.flags |= LIMITED;
@@ -342,6 +342,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limits::Credits;
     use crate::policy::{self, fixed::Fixed};
 
     const MIB: u32 = 1 << 20;
@@ -543,13 +544,13 @@ mod tests {
         ) {
             let policy = Fixed { window: f64::from(window) + 0.9, gap: Gap::NONE };
             let controller = Controller::new(Options::default(), Box::new(policy));
-            let limits =
-                Limits { credits: Some(credits), cap: Some(cap), ..Limits::default() };
             let mut path = controller.start();
             let mut now = at(0);
             for (choice, micros) in steps {
                 now += Span::from_micros(u64::from(micros));
                 let before = path.in_flight();
+                let granted = Some(Credits { granted: credits, used: before });
+                let limits = Limits { credits: granted, cap: Some(cap), ..Limits::default() };
                 if choice > 1 {
                     let admitted = controller.admit(&mut path, now, MIB, &limits);
                     let least = window.min(credits).min(cap);

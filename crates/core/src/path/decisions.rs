@@ -17,7 +17,7 @@ use std::fmt::Write;
 
 use super::{PathState, Reply, Ruling};
 use crate::class::Class;
-use crate::limits::{FanIn, Hold, Limits, Turn};
+use crate::limits::{Credits, FanIn, Hold, Limits, Turn};
 use crate::units::{Span, Time};
 
 /// A log as it grows.
@@ -95,10 +95,11 @@ impl DecisionLog {
         let text = &mut self.text;
         // Writing into a String cannot fail, here and below.
         let _ = write!(text, "ask size={size_bytes}");
-        for (name, limit) in [("credits", limits.credits), ("cap", limits.cap)] {
-            if let Some(limit) = limit {
-                let _ = write!(text, " {name}={limit}");
-            }
+        if let Some(Credits { granted, used }) = limits.credits {
+            let _ = write!(text, " credits={used}/{granted}");
+        }
+        if let Some(cap) = limits.cap {
+            let _ = write!(text, " cap={cap}");
         }
         if let Some(FanIn { limit, in_flight }) = limits.fan_in {
             let _ = write!(text, " fan-in={in_flight}/{limit}");
@@ -212,7 +213,9 @@ fn limits<'a>(field: &impl Fn(&str) -> Option<&'a str>) -> Limits {
     let count = |text: &str| text.parse::<u32>().ok();
     let pair = |text: &'a str| text.split_once('/');
     Limits {
-        credits: field("credits").and_then(count),
+        credits: field("credits").and_then(pair).and_then(|(used, granted)| {
+            Some(Credits { granted: count(granted)?, used: count(used)? })
+        }),
         cap: field("cap").and_then(count),
         fan_in: field("fan-in").and_then(pair).and_then(|(in_flight, limit)| {
             Some(FanIn { limit: count(limit)?, in_flight: count(in_flight)? })
@@ -238,7 +241,7 @@ mod tests {
         let mut log = DecisionLog::default();
         let path = (Some(3), Class::Write);
         let limits = Limits {
-            credits: Some(9),
+            credits: Some(Credits { granted: 9, used: 1 }),
             cap: None,
             fan_in: Some(FanIn { limit: 8, in_flight: 2 }),
             turn: Some(Turn { slot: Span::from_millis(1), of: 2, mine: 0 }),

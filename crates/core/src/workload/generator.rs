@@ -566,6 +566,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(format!("{hash:016x}"), "535949f10af977c6");
+        assert_eq!(format!("{hash:016x}"), "49d76f25c4f0d9ae");
     }
 }

@@ -25,6 +25,7 @@ pub static PRESETS: &[Preset] = &[
     Preset { name: "fileserver", text: include_str!("../../workloads/fileserver.toml") },
     Preset { name: "small-reads", text: include_str!("../../workloads/small-reads.toml") },
     Preset { name: "checkpoint", text: include_str!("../../workloads/checkpoint.toml") },
+    Preset { name: "crowd", text: include_str!("../../workloads/crowd.toml") },
 ];
 
 /// The preset named `name`.

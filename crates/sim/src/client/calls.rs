@@ -17,7 +17,7 @@ impl Clients {
         size_bytes: u32,
         limits: &Limits,
     ) -> Result<(), Hold> {
-        let controller = &self.controllers[self.lanes[path as usize].class.index()];
+        let controller = self.controllers.of(self.obeys(client), self.lanes[path as usize].class);
         let state = &mut self.states[path as usize];
         let answer = controller.admit(state, now, size_bytes, limits);
         if let Some((log, path, state)) = self.log(client, path) {
@@ -28,7 +28,7 @@ impl Clients {
 
     /// Tells of a reply.
     pub(crate) fn hear(&mut self, client: u32, path: u32, reply: &Reply) -> Ruling {
-        let controller = &self.controllers[self.lanes[path as usize].class.index()];
+        let controller = self.controllers.of(self.obeys(client), self.lanes[path as usize].class);
         let ruling = controller.reply(&mut self.states[path as usize], reply);
         if let Some((log, path, state)) = self.log(client, path) {
             log.reply(path, reply, &ruling, state);
@@ -38,7 +38,7 @@ impl Clients {
 
     /// Tells of a request that was not answered.
     pub(crate) fn fault(&mut self, now: Time, client: u32, path: u32) {
-        let controller = &self.controllers[self.lanes[path as usize].class.index()];
+        let controller = self.controllers.of(self.obeys(client), self.lanes[path as usize].class);
         controller.fault(&mut self.states[path as usize], now);
         if let Some((log, path, state)) = self.log(client, path) {
             log.fault(now, path, state);

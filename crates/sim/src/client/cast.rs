@@ -27,12 +27,16 @@ const MOST_FLOWS: u64 = 10_000_000;
 pub(crate) struct Cast {
     pub(crate) workload: Arc<Workload>,
     pub(crate) start: Span,
+    /// Whether its clients keep to any limit.
+    pub(crate) obeys: bool,
     /// Bytes after which each client ends.
     pub(crate) bytes: Option<u64>,
     pub(crate) first_client: u32,
     pub(crate) clients: u32,
     pub(crate) first_path: u32,
     pub(crate) paths_per_client: u32,
+    /// The first of its pairs of client and server.
+    pub(crate) first_pair: u32,
     /// The first of its entries in the measurement, and how many clients share one.
     pub(crate) first_group: u32,
     pub(crate) merge: u32,
@@ -56,13 +60,14 @@ pub(crate) struct Casting {
     pub(crate) casts: Vec<Cast>,
     pub(crate) clients: u32,
     pub(crate) paths: u64,
+    pairs: u32,
     pub(crate) groups: u32,
 }
 
 impl Casting {
     pub(crate) fn of(scenario: &Scenario, seed: u64) -> Self {
         let mut rng = Rng::new(seed).fork("order");
-        let mut casting = Self { casts: Vec::new(), clients: 0, paths: 0, groups: 0 };
+        let mut casting = Self { casts: Vec::new(), clients: 0, paths: 0, pairs: 0, groups: 0 };
         let clients = scenario.client_count();
         let usual = if clients > KEPT_APART { clients.div_ceil(MERGED) } else { 1 };
         let merge = scenario.run.merge.unwrap_or(usual);
@@ -70,6 +75,8 @@ impl Casting {
             let mut cast = Cast::new(application, scenario);
             cast.first_client = casting.clients;
             cast.first_path = casting.paths as u32;
+            cast.first_pair = casting.pairs;
+            casting.pairs += cast.clients * cast.width;
             (cast.first_group, cast.merge) = (casting.groups, merge);
             cast.shift = rng.below(u64::from(cast.clients));
             casting.clients += cast.clients;
@@ -119,11 +126,13 @@ impl Cast {
         let catalog = u32::from(asks_catalog(&workload));
         Self {
             start: application.start,
+            obeys: application.obeys,
             bytes: application.bytes,
             first_client: 0,
             clients: workload.clients,
             first_path: 0,
             paths_per_client: width * classes.len() as u32 + catalog,
+            first_pair: 0,
             first_group: 0,
             merge: 1,
             stride: golden_stride(u64::from(workload.clients)),
@@ -183,6 +192,22 @@ impl Cast {
         let base = self.file(local, 0) % self.servers;
         let server = self.first_server + (base + among) % self.servers;
         (server, self.classes[(slot % classes) as usize])
+    }
+
+    /// Which of its client's servers a path at `slot` leads to; none for the catalog.
+    pub(crate) fn among(&self, slot: u32) -> Option<u32> {
+        let among = slot / self.class_count().max(1);
+        (among < self.width && self.class_count() > 0).then_some(among)
+    }
+
+    /// The first path to one of its client's servers.
+    pub(crate) fn slot_of(&self, among: u32) -> u32 {
+        among * self.class_count()
+    }
+
+    /// Paths of a client to each of its servers.
+    pub(crate) fn class_count(&self) -> u32 {
+        self.classes.len() as u32
     }
 
     /// Paths of a client for one direction of data.

@@ -38,10 +38,12 @@ impl World {
         for path in first..first + count {
             self.note_hold(now, client, path, None);
             let class = self.clients.lanes[path as usize].class;
-            self.clients.states[path as usize] = self.clients.controllers[class.index()].start();
+            let obeys = self.clients.obeys(client);
+            self.clients.states[path as usize] = self.clients.controllers.of(obeys, class).start();
             self.clients.lanes[path as usize].held = Held::default();
         }
         self.clients.each[client as usize].in_flight = 0;
+        self.forget_imports(client);
         // What its controllers decide from here on is no answer to what the log has before.
         if let Some((logged, _)) = &mut self.clients.decisions
             && *logged == client

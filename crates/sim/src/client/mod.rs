@@ -21,7 +21,9 @@ use std::sync::Arc;
 
 use afflux_core::class::Class;
 use afflux_core::measure::{ClientMeasurement, Recorder};
-use afflux_core::path::{Controller, DecisionLog, Held, HoldTotals, PathState};
+use afflux_core::path::{Controller, DecisionLog, Held, HoldTotals, Options, PathState};
+use afflux_core::policy::fixed::Fixed;
+use afflux_core::rules::Gap;
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_core::workload::{Generators, Next};
@@ -29,6 +31,22 @@ use afflux_core::workload::{Generators, Next};
 use crate::request::Fifo;
 use crate::scenario::Scenario;
 use crate::world::SimError;
+
+/// What decides for the paths of all clients.
+struct Controllers {
+    by_class: [Arc<Controller>; Class::ALL.len()],
+    /// For clients that keep to no limit.
+    reckless: Controller,
+}
+
+impl Controllers {
+    fn of(&self, obeys: bool, class: Class) -> &Controller {
+        if obeys { &self.by_class[class.index()] } else { &self.reckless }
+    }
+}
+
+/// As much as a path can have.
+const RECKLESS: Fixed = Fixed { window: 256.0, gap: Gap::NONE };
 
 /// What a path has besides its state.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +135,7 @@ impl Counts {
 
 /// All clients.
 pub(crate) struct Clients {
-    pub(crate) controllers: [Arc<Controller>; Class::ALL.len()],
+    controllers: Controllers,
     /// Limits that hold for every path or client; the lower of setting and scenario.
     pub(crate) cap: Option<u32>,
     pub(crate) fan_in: Option<u32>,
@@ -157,7 +175,10 @@ impl Clients {
             counts: Vec::with_capacity(casting.groups as usize),
             timers: Timers::new(scenario.clients.timeout),
             decisions: None,
-            controllers,
+            controllers: Controllers {
+                by_class: controllers,
+                reckless: Controller::new(Options::default(), Box::new(RECKLESS)),
+            },
             casts: casting.casts,
         };
         clients.people(seed);
@@ -173,7 +194,7 @@ impl Clients {
             for local in 0..cast.clients {
                 for slot in 0..cast.paths_per_client {
                     let (server, class) = cast.end_of(local, slot);
-                    self.states.push(self.controllers[class.index()].start());
+                    self.states.push(self.controllers.of(cast.obeys, class).start());
                     self.lanes.push(Lane {
                         queue: Fifo::EMPTY,
                         held: Held::default(),
@@ -196,6 +217,11 @@ impl Clients {
             let workload = Arc::clone(&cast.workload);
             self.generators.push(Generators::new(workload, 0..cast.clients, seed));
         }
+    }
+
+    /// Whether a client keeps to any limit.
+    pub(crate) fn obeys(&self, client: u32) -> bool {
+        self.casts[self.each[client as usize].application as usize].obeys
     }
 
     /// What the application of `client` does next.

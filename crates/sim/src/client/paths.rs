@@ -21,7 +21,7 @@ impl World {
                 return;
             }
             let size_bytes = self.next_size(lane.queue.first);
-            let limits = self.limits(client, path);
+            let limits = self.limits(now, client, path);
             match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
                     invariants::within_window(&self.clients.states[path as usize]);
@@ -60,12 +60,17 @@ impl World {
         }
     }
 
-    fn limits(&self, client: u32, path: u32) -> Limits {
+    fn limits(&mut self, now: Time, client: u32, path: u32) -> Limits {
+        if !self.clients.obeys(client) {
+            return Limits::default();
+        }
+        let pair = self.pair_of(client, path);
+        let credits = self.credits.as_mut().and_then(|book| book.credits(pair, now));
         let lane = &self.clients.lanes[path as usize];
         let number = if lane.server == NONE { 0 } else { lane.server };
         let in_flight = self.clients.each[client as usize].in_flight;
         Limits {
-            credits: None,
+            credits,
             cap: self.clients.cap,
             fan_in: self.clients.fan_in.map(|limit| FanIn { limit, in_flight }),
             // Turns are for data: a name that must be looked up should not wait for them.
@@ -151,6 +156,7 @@ impl World {
         let request = *request;
         self.totals.sent += 1;
         self.clients.each[request.client as usize].in_flight += 1;
+        self.spend_credit(index);
         if let Some(first) = self.clients.timers.start(now, index) {
             self.events.push(first, Event::Timer);
         }
@@ -183,6 +189,7 @@ impl World {
         }
         self.totals.replies += 1;
         invariants::less(&mut self.clients.each[request.client as usize].in_flight, "in flight");
+        self.earn_credit(now, &request);
         self.take_reply(now, &request);
         let bytes = u64::from(request.length_bytes);
         if request.class != Class::Metadata {
@@ -195,6 +202,8 @@ impl World {
         self.settle(now, &request);
         if self.clients.fan_in.is_some() {
             self.pump_all(now, request.client);
+        } else if self.credits.is_some() {
+            self.pump_siblings(now, request.client, request.path);
         } else {
             self.pump(now, request.client, request.path);
         }
@@ -250,6 +259,7 @@ impl World {
             sent: Time::NEVER,
             queued: Span::ZERO,
             access: Span::ZERO,
+            credits: 0,
             parts: 0,
             class: Class::Metadata,
             attempt: 0,

@@ -60,6 +60,7 @@ impl World {
         let (client, path) = (request.client, request.path);
         invariants::less(&mut self.clients.each[client as usize].in_flight, "in flight");
         self.clients.fault(now, client, path);
+        self.lose_credit(&request);
         self.requests[index].awaited = false;
         if !request.under_way {
             self.requests.remove(index);
@@ -84,6 +85,8 @@ impl World {
         }
         if self.clients.fan_in.is_some() {
             self.pump_all(now, client);
+        } else if self.credits.is_some() {
+            self.pump_siblings(now, client, path);
         } else {
             self.pump(now, client, path);
         }

@@ -127,6 +127,9 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "write_back", "a size", "0B",
         "of writes, what each answers before it is on its devices; 0B writes through",
         write_back = read::bytes;
+    "credits", "options, as in L_max=60s,RCC_max=32, or none", "none",
+        "what each server may have clients send, so that latency stays under a bound",
+        credits = |value| read::parsed_or(value, "none");
 }
 
 /// Words for [`Placing`].
@@ -241,6 +244,9 @@ keys! { APPLICATION, Application, "Keys of `[[application]]`, besides `workload`
     "servers", "a whole number from 1, or all", "all",
         "how many servers its files may use",
         servers = |value| read::count_or(value, "all", 1, MANY);
+    "obeys", "true or false", "true",
+        "its clients keep to rules, credits and caps; others send all that they have",
+        obeys = read::flag;
 }
 
 keys! { FAULT, Fault, "Keys of `[[fault]]`.",

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+use afflux_core::credits::PARAMETERS;
+use afflux_core::parameters::Parameter;
+
 use super::keys::{self, Key};
 
 /// All sections and keys of a scenario, as Markdown tables.
@@ -9,6 +12,7 @@ pub fn manual() -> String {
     let mut text = String::new();
     section(&mut text, "[network]", keys::NETWORK);
     section(&mut text, "[servers]", keys::SERVERS);
+    credits(&mut text);
     section(&mut text, "[clients]", keys::CLIENTS);
     section(&mut text, "[metadata]", keys::METADATA);
     section(&mut text, "[locks]", keys::LOCKS);
@@ -27,6 +31,16 @@ fn section<T>(text: &mut String, name: &str, keys: &[Key<T>]) {
     let _ = write!(text, "### `{name}`\n\n| key | takes | left out | means |\n|---|---|---|---|\n");
     for Key { name, takes, default, about, .. } in keys {
         let _ = writeln!(text, "| `{name}` | {takes} | {default} | {about} |");
+    }
+    text.push('\n');
+}
+
+/// What `credits` takes.
+fn credits(text: &mut String) {
+    text.push_str("### Options of `credits`\n\n| option | left out | means |\n|---|---|---|\n");
+    for Parameter { name, default, about } in PARAMETERS {
+        let default = if *name == "L_max" { "must be given" } else { default };
+        let _ = writeln!(text, "| `{name}` | {default} | {about} |");
     }
     text.push('\n');
 }

@@ -30,6 +30,7 @@ pub(crate) use origin::{WATCHING, quoted};
 pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
+use afflux_core::credits::Options as CreditOptions;
 use afflux_core::device::DeviceSpec;
 use afflux_core::units::Span;
 use afflux_core::workload::{PRESETS, Workload};
@@ -142,6 +143,8 @@ pub struct Servers {
     pub overhead: Span,
     /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
     pub memory: Option<u64>,
+    /// Credits that each of them grants its clients; `None` grants none.
+    pub credits: Option<CreditOptions>,
     /// Bytes of an object in a row where objects take turns or are placed by arrival; `None` is
     /// what is usual: 4 MiB, and by arrival 4 MB as in the lab.
     pub turn: Option<u64>,
@@ -261,6 +264,8 @@ pub struct Application {
     /// Where the files of its first client begin, so that applications may share servers or not:
     /// added to the number of the first server.
     pub first_server: u32,
+    /// Whether its clients keep to rules, credits and caps.
+    pub obeys: bool,
     /// The servers that its files may use, from `first_server` on; `None` means all.
     pub servers: Option<u32>,
 }
@@ -373,6 +378,7 @@ impl Default for Servers {
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
+            credits: None,
             turn: None,
             cache: 0,
             write_back: 0,
@@ -402,7 +408,15 @@ impl Application {
     /// A workload that starts at once and goes on.
     pub fn of(workload: Workload) -> Self {
         let name = workload.name.clone();
-        Self { name, workload, start: Span::ZERO, bytes: None, first_server: 0, servers: None }
+        Self {
+            name,
+            workload,
+            start: Span::ZERO,
+            bytes: None,
+            first_server: 0,
+            obeys: true,
+            servers: None,
+        }
     }
 }
 

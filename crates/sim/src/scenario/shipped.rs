@@ -21,6 +21,18 @@ pub static SHIPPED: &[Shipped] = &[
     Shipped { name: "burst-buffer", text: include_str!("../../../../scenarios/burst-buffer.toml") },
     Shipped { name: "credits-1024", text: include_str!("../../../../scenarios/credits-1024.toml") },
     Shipped {
+        name: "credits-collapse",
+        text: include_str!("../../../../scenarios/credits-collapse.toml"),
+    },
+    Shipped {
+        name: "credits-greedy",
+        text: include_str!("../../../../scenarios/credits-greedy.toml"),
+    },
+    Shipped {
+        name: "credits-shares",
+        text: include_str!("../../../../scenarios/credits-shares.toml"),
+    },
+    Shipped {
         name: "server-grouping",
         text: include_str!("../../../../scenarios/server-grouping.toml"),
     },

@@ -173,6 +173,14 @@ pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(value: &Value) -> Read<
     text(value)?.parse().map_err(|error: T::Err| error.to_string())
 }
 
+/// Whatever reads itself from text, or none when `word` stands there.
+pub(super) fn parsed_or<T: FromStr<Err: std::fmt::Display>>(
+    value: &Value,
+    word: &str,
+) -> Read<Option<T>> {
+    if value.text() == Some(word) { Ok(None) } else { parsed(value).map(Some) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,9 +7,12 @@
 mod behind;
 mod devices;
 mod places;
+mod waiting;
 
 use behind::Behind;
 pub(crate) use devices::Devices;
+use waiting::Lines;
+
 pub(crate) use places::{FileShape, Object, Places, golden_stride};
 
 use afflux_core::class::Class;
@@ -21,7 +24,7 @@ use crate::events::Event;
 use crate::invariants;
 use crate::network::Node;
 use crate::pages::PageCache;
-use crate::request::{Fifo, NONE, Request};
+use crate::request::{Fifo, Request};
 use crate::scenario::Servers as ServerOptions;
 use crate::world::World;
 
@@ -48,6 +51,8 @@ pub(crate) struct Servers {
     pub(crate) each: Vec<Server>,
     pub(crate) devices: Devices,
     pub(crate) places: Places,
+    /// Lines of clients, where they are kept apart.
+    pub(crate) lines: Option<Lines>,
     cache: PageCache,
     pub(crate) behind: Behind,
     /// Room for the pieces of one request.
@@ -70,6 +75,7 @@ impl Servers {
             each: vec![idle; options.count as usize],
             devices: Devices::new(options, seed),
             places,
+            lines: Lines::new(options),
             cache: PageCache::new(options.count, options.cache),
             behind: Behind::new(options.count, options.write_back),
             pieces: Vec::new(),
@@ -109,25 +115,15 @@ impl World {
             self.forget(index);
             return;
         }
-        self.requests[index].queued = now.since(Time::ZERO);
-        let one = &mut self.servers.each[server as usize];
-        one.queue.push(&mut self.requests, index);
-        one.waiting += 1;
-        self.totals.deepest = self.totals.deepest.max(self.servers.depth(server));
+        self.wait(now, index);
         self.start_services(now, server);
     }
 
     /// Gives waiting requests to threads that are free.
     pub(crate) fn start_services(&mut self, now: Time, server: u32) {
-        loop {
-            let first = self.servers.each[server as usize].queue.first;
-            if first == NONE || !self.servers.may_start(server, self.requests[first].length_bytes) {
-                return;
-            }
+        while let Some(index) = self.next_waiting(now, server) {
             let one = &mut self.servers.each[server as usize];
-            let Some(index) = one.queue.pop(&self.requests) else { return };
             let request = &mut self.requests[index];
-            invariants::less(&mut one.waiting, "requests in a queue");
             one.busy += 1;
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
@@ -169,6 +165,9 @@ impl World {
         if request.lost {
             // It had a thread if its data are gone with a client, none if the server died.
             self.totals.lost += u64::from(request.in_service);
+            if request.in_service {
+                self.withdraw_credit(now, &request);
+            }
             self.release_thread(now, index);
             return self.forget(index);
         }
@@ -260,6 +259,11 @@ impl World {
             self.totals.wasted += 1;
         }
         let client = request.client;
+        let pair = self.pair_of(client, request.path);
+        if let Some(book) = &mut self.credits {
+            let granted = book.answer(now, index, pair, request.server, request.credits);
+            self.requests[index].credits = granted;
+        }
         let data_bytes =
             if request.class == Class::Read { u64::from(request.length_bytes) } else { 0 };
         let (here, there) = (Node::Server(request.server), Node::Client(client));
@@ -285,9 +289,7 @@ impl World {
 
     /// A server dies: what waits is gone, what is in service will lead to nothing.
     pub(crate) fn kill(&mut self, server: u32) {
-        let mut queue =
-            std::mem::replace(&mut self.servers.each[server as usize].queue, Fifo::EMPTY);
-        while let Some(index) = queue.pop(&self.requests) {
+        for index in self.drain(server) {
             self.totals.lost += 1;
             self.forget(index);
         }
@@ -295,6 +297,7 @@ impl World {
         self.servers.behind.forget_waiting(server);
         let one = &mut self.servers.each[server as usize];
         (one.waiting, one.busy, one.held_bytes, one.dead) = (0, 0, 0, true);
+        self.forget_credits(server);
         for index in self.requests.indices() {
             let request = &mut self.requests[index];
             if request.server == server && std::mem::take(&mut request.in_service) {

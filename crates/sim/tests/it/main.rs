@@ -6,6 +6,7 @@
 
 mod common;
 mod congestion;
+mod credits;
 mod faults;
 mod features;
 mod incast;

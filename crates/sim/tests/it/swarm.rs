@@ -68,6 +68,16 @@ impl Author {
         self.line("bulk", &["true"]);
         self.line("overhead", &["\"0us\"", "\"1ms\""]);
         self.line("memory", &["\"1MiB\"", "\"8MiB\""]);
+        if self.chance(3) {
+            let options = [
+                "L_max=100ms",
+                "L_max=20ms,D_low=0,RCC_max=4,STL=500ms,ping=100ms,window=200ms",
+                "L_max=1s,shares=3:1,contain=32,bound=p99",
+                "L_max=50ms,D_low=1,caps=none:5MB/s,fractions=on",
+            ];
+            let credits = self.one(&options);
+            let _ = writeln!(self.text, "credits = \"{credits}\"");
+        }
         self.line("cache", &["\"1MiB\"", "\"1GiB\""]);
         self.line("write_back", &["\"1MiB\"", "\"16MiB\""]);
     }
@@ -95,6 +105,9 @@ impl Author {
             self.line("bytes", &["\"3MiB\"", "\"20MiB\""]);
             self.line("first_server", &["1"]);
             self.line("servers", &["1", "2"]);
+            if self.chance(8) {
+                self.text.push_str("obeys = false\n");
+            }
             self.section("application.workload");
             let preset = self.one(&[
                 "seq-write",

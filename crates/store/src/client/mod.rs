@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use afflux_core::class::Class;
+use afflux_core::credits::import::Import;
 use afflux_core::limits::{FanIn, Limits, Turn};
 use afflux_core::measure::Recorder;
 use afflux_core::path::{DecisionLog, HoldTotals, Reply};
@@ -73,6 +74,8 @@ pub struct Client {
     shape: Shape,
     queue: CompletionQueue,
     paths: Vec<Path>,
+    /// Credits at each storage server and, last, at the catalog.
+    imports: Vec<(u64, Import)>,
     /// Where the next pass over the paths begins, so that a scarce fan-in goes round.
     first_path: usize,
     in_flight: BTreeMap<u64, InFlight>,
@@ -107,6 +110,7 @@ impl Client {
             .flat_map(|place| Class::ALL.map(|class| (place, class)))
             .map(|(place, class)| Path::new(place, class, setting.controller(class)))
             .collect();
+        let engine_places = engine.servers() as usize + 1;
         let max_request_bytes = setting.controller(Class::Write).options().max_request_bytes;
         let shape = Shape { servers: engine.servers(), max_request_bytes };
         Self {
@@ -115,6 +119,7 @@ impl Client {
             setting: setting.clone(),
             identity,
             queue: CompletionQueue::new(),
+            imports: vec![Default::default(); engine_places],
             paths,
             first_path: 0,
             in_flight: BTreeMap::new(),
@@ -234,11 +239,19 @@ impl Client {
     }
 
     fn pump_path(&mut self, index: usize) -> Time {
+        let waiting = self.waiting(index);
         let path = &mut self.paths[index];
+        let (greeted, import) = &mut self.imports[index / Class::ALL.len()];
+        let (greeting, least) = self.engine.greeting(path.place);
+        if greeting != std::mem::replace(greeted, greeting) {
+            import.welcome(u32::from(least), clock::now());
+        }
+        let tenant = self.setting.tenants.map_or(0, |tenants| 1 + self.identity.index % tenants);
+        let mut sent = 0;
         while let Some(next) = path.pending.front() {
             let now = clock::now();
             let limits = Limits {
-                credits: path.credits,
+                credits: import.credits(now),
                 cap: self.setting.cap,
                 fan_in: self
                     .setting
@@ -264,7 +277,11 @@ impl Client {
             let tag = self.next_tag;
             self.next_tag += 1;
             let mut request = Request::new(tag, path.place, pending.request.take());
-            request.credit_wanted = u16::try_from(path.pending.len() + 1).unwrap_or(u16::MAX);
+            import.sent();
+            sent += 1;
+            request.credit_wanted =
+                u16::try_from(import.wanted(waiting - sent)).unwrap_or(u16::MAX);
+            request.job = tenant;
             if let crate::engine::Operation::Read { buffer, .. } = &mut request.operation {
                 *buffer = self.buffers.pop().unwrap_or_default();
             }
@@ -274,14 +291,25 @@ impl Client {
         Time::NEVER
     }
 
+    /// Requests that wait at the paths to the same server.
+    fn waiting(&self, index: usize) -> u32 {
+        let classes = Class::ALL.len();
+        let first = index / classes * classes;
+        let paths = self.paths[first..first + classes].iter();
+        paths.map(|path| path.pending.len() as u32).sum()
+    }
+
     fn take(&mut self, completion: Completion, recorder: &mut Recorder) {
         // A tag that is not under way was given up on before.
         let Some(ended) = self.in_flight.remove(&completion.tag) else { return };
         let path = &mut self.paths[ended.path];
         let size_bytes = ended.pending.size_bytes;
         let arrived = completion.arrived;
-        if completion.credit > 0 {
-            path.credits = Some(u32::from(completion.credit));
+        let (_, import) = &mut self.imports[ended.path / Class::ALL.len()];
+        // A server that answers grants, whatever it thinks of the request.
+        match completion.outcome {
+            Err(_) if completion.credit == 0 => import.lost(),
+            _ => import.replied(u32::from(completion.credit), arrived),
         }
         match &completion.outcome {
             // The catalog's own words (no such file, name taken) are answers, too.

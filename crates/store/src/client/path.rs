@@ -17,7 +17,6 @@ pub(super) struct Path {
     pub(super) state: PathState,
     pub(super) pending: VecDeque<Pending>,
     pub(super) holds: HoldLedger,
-    pub(super) credits: Option<u32>,
     /// Whether any reply came.
     pub(super) answered: bool,
 }
@@ -63,7 +62,6 @@ impl Path {
             controller: Arc::clone(controller),
             pending: VecDeque::new(),
             holds: HoldLedger::default(),
-            credits: None,
             answered: false,
         }
     }

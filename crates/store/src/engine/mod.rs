@@ -305,6 +305,13 @@ pub trait Engine: Send + Sync {
     /// An engine that cannot does nothing.
     fn cancel(&self, _tag: u64) {}
 
+    /// How the server at `place` greeted this client last: a number that is another one for each
+    /// connection, and the credits that count until its first reply. Servers that know no
+    /// connections or no credits have zeros.
+    fn greeting(&self, _place: Place) -> (u64, u16) {
+        (0, 0)
+    }
+
     /// What the servers counted, storage servers first; asks them, so it may wait.
     fn statistics(&self) -> Result<Vec<ServerStatistics>, EngineError>;
 }

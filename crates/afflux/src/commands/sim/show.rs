@@ -49,6 +49,7 @@ pub(super) fn print(
     print_applications(out, outcome)?;
     print_holds(out, measurement)?;
     print_hits(out, measurement)?;
+    print_ledgers(out, outcome)?;
     print_counts(out, outcome)
 }
 
@@ -120,6 +121,47 @@ fn print_applications(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Fail
         ]);
     }
     writeln!(out, "{rows}\n")?;
+    Ok(())
+}
+
+/// Servers that are told each; more are as many rows that say the same.
+const LEDGERS: usize = 4;
+
+/// What the servers' credits came to, and who ignored them.
+fn print_ledgers(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Failure> {
+    if outcome.ledgers.is_empty() {
+        return Ok(());
+    }
+    let heads =
+        ["server", "active", "a second", "bound holds to", "late", "beyond credits", "time-out, s"];
+    let mut rows = table(&heads);
+    for (server, one) in outcome.ledgers.iter().enumerate().take(LEDGERS) {
+        let bound = match (one.depth_max, one.broken_secs) {
+            (Some(depth), _) => depth.to_string(),
+            (None, Some(secs)) => format!("broken: {secs:.3} s"),
+            (None, None) => "-".to_owned(),
+        };
+        rows.add_row([
+            server.to_string(),
+            one.active.to_string(),
+            number(one.iops),
+            bound,
+            one.late.to_string(),
+            one.overdrawn.to_string(),
+            one.timeout_secs.map_or("-".to_owned(), number),
+        ]);
+    }
+    writeln!(out, "{rows}\n")?;
+    let mut ignoring: Vec<u32> =
+        outcome.ledgers.iter().flat_map(|one| one.ignoring.iter().copied()).collect();
+    ignoring.sort_unstable();
+    ignoring.dedup();
+    if !ignoring.is_empty() {
+        let names: Vec<String> = ignoring.iter().take(ROWS).map(u32::to_string).collect();
+        let more = if ignoring.len() > ROWS { ", ..." } else { "" };
+        let count = ignoring.len();
+        writeln!(out, "{count} of the clients ignored credits: {}{more}\n", names.join(", "))?;
+    }
     Ok(())
 }
 

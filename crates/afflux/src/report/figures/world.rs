@@ -46,12 +46,21 @@ pub(in crate::report) fn plots(series: &SeriesRecord) -> Vec<Figure> {
         Line::new("s0", "mean", &series.process_ms).shaded(),
     ];
     let windows = [Line::new("s0", "mean of all paths", &series.window)];
-    vec![
+    let mut figures = vec![
         figure("throughput", "Throughput", "MB/s", &throughput(series)),
         figure("queues", "Requests at a server", "requests", &queues),
         figure("process-time", "Process time", "ms", &times),
         figure("windows", "Windows", "requests", &windows),
-    ]
+    ];
+    if !series.credits.is_empty() {
+        let active = [Line::new("s0", "of a server", &series.active)];
+        let iops = [Line::new("s0", "of a server", &series.iops)];
+        let credits = [Line::new("s0", "of a client", &series.credits)];
+        figures.push(figure("active", "Active clients (C)", "clients", &active));
+        figures.push(figure("iops", "Requests done (IOPS)", "a second", &iops));
+        figures.push(figure("credits", "Credits (RCC)", "requests", &credits));
+    }
+    figures
 }
 
 /// One application has a line for what it reads and one for what it writes; of several, each has

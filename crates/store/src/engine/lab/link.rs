@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
@@ -30,6 +31,7 @@ const WRITE_STEP: Duration = Duration::from_millis(50);
 const FIRST_PAUSE: Span = Span::from_millis(10);
 const LONGEST_PAUSE: Span = Span::from_millis(500);
 const STACK_BYTES: usize = 256 << 10;
+const CREDIT_BITS: u32 = 16;
 
 /// A request on its way to the wire.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub(super) struct Link {
     dir: Option<PathBuf>,
     state: Mutex<State>,
     changed: Condvar,
+    // Number of the last connection, and the credits that came with its welcome below it.
+    greeting: AtomicU64,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -140,7 +144,8 @@ impl Link {
         };
         let server = hello.server.clone().unwrap_or_default();
         let (state, changed) = (Mutex::new(state), Condvar::new());
-        let link = Arc::new(Self { hello, server, dir, state, changed, writer: Mutex::default() });
+        let (greeting, writer) = (AtomicU64::default(), Mutex::default());
+        let link = Arc::new(Self { hello, server, dir, state, changed, greeting, writer });
         let writing = {
             let link = Arc::clone(&link);
             let builder = thread::Builder::new().name(format!("to {}", link.server));
@@ -148,6 +153,12 @@ impl Link {
         };
         *lock(&link.writer) = Some(writing);
         Ok(link)
+    }
+
+    /// The number of the last connection, and the credits that its welcome granted.
+    pub(super) fn greeting(&self) -> (u64, u16) {
+        let greeting = self.greeting.load(Ordering::Acquire);
+        (greeting >> CREDIT_BITS, greeting as u16)
     }
 
     /// Waits until the first attempt to connect has succeeded or failed.
@@ -460,6 +471,9 @@ impl Link {
         }
         let mut state = lock(&self.state);
         if state.generation == generation && state.phase == Phase::Greeting {
+            // Before anything is sent over this connection.
+            let greeting = generation << CREDIT_BITS | u64::from(header.credit);
+            self.greeting.store(greeting, Ordering::Release);
             state.phase = Phase::Up;
             state.tried = true;
             state.trouble = None;

@@ -207,6 +207,15 @@ impl Engine for LabEngine {
         }
     }
 
+    fn greeting(&self, place: Place) -> (u64, u16) {
+        match place {
+            Place::Metadata => self.metadata.greeting(),
+            Place::Storage(index) => {
+                self.storage.get(index as usize).map_or((0, 0), |link| link.greeting())
+            }
+        }
+    }
+
     fn cancel(&self, tag: u64) {
         let _found = self.links().any(|link| link.cancel(tag));
     }

@@ -37,6 +37,8 @@ pub struct ClusterOptions {
     pub capacity_bytes: Option<u64>,
     /// Service threads of each.
     pub threads: usize,
+    /// The credits that they grant, as in `L_max=200ms`; `None` grants none.
+    pub credits: Option<String>,
     /// The first port, the others follow; `None` takes free ones.
     pub port: Option<u16>,
     /// The program whose processes the servers are.
@@ -146,6 +148,7 @@ impl ClusterOptions {
             device: LabDevice::Model(Default::default()),
             capacity_bytes: None,
             threads: 128,
+            credits: None,
             port: None,
             executable: std::env::current_exe()?,
             arguments: vec!["lab".into(), "serve".into()],

@@ -27,6 +27,9 @@ pub struct ServeOrder {
     pub capacity_bytes: Option<u64>,
     /// Service threads.
     pub threads: usize,
+    /// The credits of a storage server, as they were written.
+    #[serde(default)]
+    pub credits: Option<String>,
     /// The port on the loopback interface; 0 takes a free one.
     pub port: u16,
     /// Live on without the process that started it, in a session of its own; otherwise end when
@@ -92,6 +95,8 @@ fn read_order(text: &str) -> Result<(ServeOrder, ServerOptions), ServeError> {
     options.lab.clone_from(&order.lab);
     options.listen = SocketAddr::from(([127, 0, 0, 1], order.port));
     options.threads = order.threads;
+    let credits = order.credits.as_deref().map(str::parse).transpose();
+    options.credits = credits.map_err(|error| ServeError::Order(format!("{error}")))?;
     Ok((order, options))
 }
 

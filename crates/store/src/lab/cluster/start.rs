@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use afflux_core::credits::Options as CreditOptions;
+
 use super::process::ProcessMark;
 use super::serve::{ServeOrder, ServeWord};
 use super::state::{FILE, LabState, ServerState, StateError, VERSION};
@@ -64,7 +66,10 @@ pub(super) fn start(
 }
 
 fn check(options: &ClusterOptions) -> Result<(), ClusterError> {
-    let wrong = if options.servers == 0 || options.servers > MOST_SERVERS {
+    let credits = options.credits.as_deref().map(str::parse::<CreditOptions>).transpose();
+    let wrong = if let Err(error) = credits {
+        error.to_string()
+    } else if options.servers == 0 || options.servers > MOST_SERVERS {
         format!("{} servers: a lab has 1 to {MOST_SERVERS}", options.servers)
     } else if options.threads == 0 || options.threads > 4096 {
         format!("{} service threads: a server has 1 to 4096", options.threads)
@@ -134,6 +139,7 @@ fn fresh_state(options: &ClusterOptions) -> LabState {
         device: options.device.to_string(),
         capacity_bytes: options.capacity_bytes,
         threads: options.threads,
+        credits: options.credits.clone(),
         servers: storage.chain(std::iter::once(metadata)).collect(),
     }
 }
@@ -214,6 +220,7 @@ fn order(
         capacity_bytes: options.capacity_bytes,
         // The catalog is one journal behind one lock: more threads would only wait.
         threads: if is_storage { options.threads } else { options.threads.min(4) },
+        credits: state.credits.clone().filter(|_| is_storage),
         port: options.port.map_or(0, |port| port + index as u16),
         detached,
     }

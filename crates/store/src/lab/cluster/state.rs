@@ -28,6 +28,9 @@ pub struct LabState {
     pub capacity_bytes: Option<u64>,
     /// Service threads of each storage server.
     pub threads: usize,
+    /// The credits that they grant, as they were written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits: Option<String>,
     /// The servers: storage servers by index, then the metadata server.
     pub servers: Vec<ServerState>,
 }

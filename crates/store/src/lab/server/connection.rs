@@ -11,10 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use afflux_core::credits::ledger::Seat;
 use afflux_node::clock;
 use bytes::Bytes;
 
 use super::Core;
+use super::credits::Desk;
 use super::queue::Job;
 use crate::lab::stream::{FrameReader, Payload, ReadError, write_frame};
 use crate::lab::wire::{FrameError, Header, Hello, Kind, MAX_DATA_BYTES, Status};
@@ -34,6 +36,7 @@ pub(super) struct Connection {
     stream: TcpStream,
     client: AtomicU64,
     flow: Mutex<Flow>,
+    seat: Mutex<Seat>,
     // The reader waits for room, the writer for replies, a successor for the requests in service.
     room: Condvar,
     replies: Condvar,
@@ -72,6 +75,7 @@ impl Connection {
             stream,
             client: AtomicU64::new(0),
             flow: Mutex::new(flow),
+            seat: Mutex::new(Seat::NONE),
             room: Condvar::new(),
             replies: Condvar::new(),
             idle: Condvar::new(),
@@ -85,6 +89,11 @@ impl Connection {
     /// The client's number; zero before its hello.
     pub(super) fn client(&self) -> u64 {
         self.client.load(Ordering::Relaxed)
+    }
+
+    /// Where the ledger keeps this client.
+    pub(super) const fn seat(&self) -> &Mutex<Seat> {
+        &self.seat
     }
 
     /// Who is there, for the log.
@@ -285,6 +294,9 @@ impl Connection {
             }
             let arrived = clock::now();
             core.counters.enter();
+            if let Some(desk) = &core.desk {
+                desk.arrive(self, &header, arrived);
+            }
             core.queue.push(Job { header, payload, arrived, connection: Arc::clone(self) });
         }
     }
@@ -317,7 +329,9 @@ impl Connection {
         core.enrol(self);
         let text = serde_json::to_vec(ours).unwrap_or_default();
         if self.admit(&header) {
-            self.reply(&header, header.answer(Status::Done), Payload::text(text), false);
+            let credit = core.desk.as_ref().map_or(0, Desk::welcome);
+            let answer = Header { credit, ..header.answer(Status::Done) };
+            self.reply(&header, answer, Payload::text(text), false);
         }
         Ok(true)
     }

@@ -2,6 +2,7 @@
 //! queue, service threads, and the service itself: objects ([`storage`]) or names ([`metadata`]).
 
 mod connection;
+mod credits;
 mod hold;
 pub mod metadata;
 mod queue;
@@ -16,12 +17,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use afflux_core::credits::Options as CreditOptions;
 use afflux_core::units::{Span, Time};
 use afflux_node::clock;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use self::connection::Connection;
+pub use self::credits::CreditReport;
+use self::credits::Desk;
 use self::queue::{Job, RequestQueue};
 use super::device::LabDevice;
 use super::stream::{self, Payload};
@@ -52,6 +56,8 @@ pub struct ServerOptions {
     pub queue_requests: usize,
     /// Bytes of data of these.
     pub queue_bytes: usize,
+    /// What it may have its clients send; `None` leaves that to them.
+    pub credits: Option<CreditOptions>,
     /// How long a client may take no replies before it is disconnected.
     pub stall: Duration,
     /// Where the server says what happens.
@@ -137,6 +143,9 @@ pub struct ServerReport {
     pub slow_clients: u64,
     /// Requests not begun because their deadline had passed.
     pub expired: u64,
+    /// Its credits, if it grants any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credits: Option<CreditReport>,
 }
 
 /// A server that runs in threads of this process. Dropping it ends them.
@@ -176,6 +185,7 @@ struct Core {
     identity: Welcome,
     service: Box<dyn Service>,
     queue: RequestQueue,
+    desk: Option<Desk>,
     buffers: BufferPool,
     counters: Counters,
     connections: Mutex<BTreeMap<u64, Arc<Connection>>>,
@@ -208,6 +218,7 @@ impl ServerOptions {
             threads: 128,
             queue_requests: 1024,
             queue_bytes: 256 << 20,
+            credits: None,
             stall: Duration::from_secs(10),
             log: Log::default(),
         }
@@ -328,7 +339,12 @@ impl Core {
         let core = Self {
             identity: Welcome { lab: options.lab.clone(), server: name, incarnation },
             service,
-            queue: RequestQueue::new(options.queue_requests, options.queue_bytes),
+            desk: options.credits.as_ref().map(|credits| Desk::new(credits, options.threads)),
+            queue: RequestQueue::new(
+                options.queue_requests,
+                options.queue_bytes,
+                options.credits.as_ref(),
+            ),
             buffers,
             counters: Counters::default(),
             connections: Mutex::default(),
@@ -391,6 +407,9 @@ impl Core {
             let (core, connection) = (Arc::clone(self), Arc::clone(&connection));
             builder("read").spawn(move || {
                 connection.read_requests(&core);
+                if let Some(desk) = &core.desk {
+                    desk.gone(&connection, clock::now());
+                }
                 lock(&core.connections).remove(&connection.number());
             })
         });
@@ -443,14 +462,24 @@ impl Core {
             reply
         };
         // What passed here and was not the device's work was spent waiting.
-        let queued = clock::now().since(arrived).saturating_sub(reply.access);
+        let now = clock::now();
+        let queued = now.since(arrived).saturating_sub(reply.access);
+        let credit = self.desk.as_ref().map_or(0, |desk| match late {
+            true => desk.withdraw(&connection, now),
+            false => desk.reply(&connection, &header, arrived, now),
+        });
         let answer = Header {
+            credit,
             first: reply.access.as_nanos(),
             second: queued.as_nanos(),
             ..header.answer(reply.status)
         };
         self.counters.leave();
         connection.end(&header, answer, reply.payload);
+    }
+
+    fn connected(&self) -> Vec<Arc<Connection>> {
+        lock(&self.connections).values().cloned().collect()
     }
 
     fn report(&self) -> ServerReport {
@@ -467,14 +496,16 @@ impl Core {
             stored_bytes: self.service.stored_bytes(),
             bad_frames: get(&counters.bad_frames),
         };
+        let connected = self.connected();
         ServerReport {
             statistics,
             device: self.service.device(),
             capacity_bytes: self.service.capacity_bytes(),
             threads: self.options.threads as u64,
-            connections: lock(&self.connections).len() as u64,
+            connections: connected.len() as u64,
             slow_clients: get(&counters.slow_clients),
             expired: get(&counters.expired),
+            credits: self.desk.as_ref().map(|desk| desk.report(&connected)),
         }
     }
 }
