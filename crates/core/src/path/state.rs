@@ -88,6 +88,9 @@ impl PathState {
     /// How many words a state takes.
     pub const WORDS: usize = 15;
 
+    /// The state of no controller, to be overwritten by one's [`start`](super::Controller::start).
+    pub const BLANK: Self = Self::new(1.0, Span::ZERO);
+
     pub(super) const fn new(window: f64, gap: Span) -> Self {
         Self {
             memory: [0; COUNT],
