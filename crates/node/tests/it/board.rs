@@ -1,6 +1,6 @@
 //! A board on which processes count, to check from outside what they were admitted to. It knows
-//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both need
-//! unsafe code.
+//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both
+//! need unsafe code.
 
 use std::path::Path;
 use std::ptr;
