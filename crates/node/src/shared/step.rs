@@ -135,13 +135,12 @@ impl Shared {
                 return Err(Refused::Gone);
             }
             let in_force = self.in_force(entry);
-            if let Some((mut draft, stamp)) = self.read(path, head, lane) {
-                if change(&in_force, &mut draft) == Want::Leave
+            if let Some((mut draft, stamp)) = self.read(path, head, lane)
+                && (change(&in_force, &mut draft) == Want::Leave
                     || (self.in_force(entry) == in_force
-                        && self.publish(lane, path, (head, stamp), &draft)?)
-                {
-                    return Ok(());
-                }
+                        && self.publish(lane, path, (head, stamp), &draft)?))
+            {
+                return Ok(());
             }
             lost += 1;
             pause(lost);
