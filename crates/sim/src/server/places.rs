@@ -188,7 +188,8 @@ impl EvenPlaces {
                 slots,
                 stride: golden_stride(slots),
                 group_turns,
-                group_stride: (slots * slot_bytes / groups & !0xfff).max(group_turns * turn_bytes),
+                group_stride: ((slots * slot_bytes / groups) & !0xfff)
+                    .max(group_turns * turn_bytes),
             };
             first_byte += slots * slot_bytes;
             part
