@@ -138,6 +138,7 @@ impl Limits {
     /// Rules and cap never leave less than one, since a path without requests would never hear that
     /// things got better. Credits leave one to each server; where another path has it, this one
     /// waits for its reply.
+    #[inline]
     pub fn window(&self, rules: f64, in_flight: u32) -> (u32, HoldReason) {
         // The cast rounds down, and sends what is negative or not a number to zero.
         let mut least = ((rules as u32).max(1), HoldReason::Window);

@@ -1,5 +1,6 @@
-//! What the processes of one machine share. For now, the clock.
+//! What the processes of one machine share: the clock, and the controllers of its paths.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod clock;
+pub mod shared;
