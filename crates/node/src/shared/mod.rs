@@ -93,6 +93,18 @@ pub struct PathId {
     index: u32,
 }
 
+impl PathId {
+    /// A number that stands for it, for tables of words.
+    pub const fn number(self) -> u32 {
+        self.index
+    }
+
+    /// The path that [`PathId::number`] stood for.
+    pub const fn from_number(index: u32) -> Self {
+        Self { index }
+    }
+}
+
 /// Why a request was not admitted. The caller sends it all the same, ungated, and counts it by
 /// this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
