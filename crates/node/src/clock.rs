@@ -3,8 +3,11 @@
 //! All processes of a machine read the same monotonic clock, so that stamps taken in one can be
 //! compared with stamps taken in another.
 
+use std::num::NonZeroU32;
+use std::sync::atomic::AtomicU32;
+
 use afflux_core::units::{Span, Time};
-use rustix::thread::{ClockId, Timespec};
+use rustix::thread::{ClockId, Timespec, futex};
 
 /// Nanoseconds of the machine's monotonic clock.
 ///
@@ -29,15 +32,26 @@ pub fn calendar_secs() -> u64 {
     u64::try_from(at.tv_sec).unwrap_or(0)
 }
 
+fn timespec(at: Time) -> Timespec {
+    let nanos = at.as_nanos();
+    Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+}
+
 /// Waits until `wake`, by the same clock; a signal does not shorten the wait.
 pub fn sleep_until(wake: Time) {
-    let nanos = wake.as_nanos();
-    let at = Timespec {
-        tv_sec: (nanos / 1_000_000_000) as i64,
-        tv_nsec: (nanos % 1_000_000_000) as i64,
-    };
+    let at = timespec(wake);
     let interrupted = Err(rustix::io::Errno::INTR);
     while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &at) == interrupted {}
+}
+
+/// Waits until another thread or process wakes whoever waits on `word`, which must still have
+/// `value`, or until `wake`. Whether it was not the time that ended the wait: then somebody woke it,
+/// the value had changed, or a signal came.
+pub fn wait_until(word: &AtomicU32, value: u32, wake: Time) -> bool {
+    let at = (wake < Time::NEVER).then(|| timespec(wake));
+    let any = NonZeroU32::MAX;
+    let waited = futex::wait_bitset(word, futex::Flags::empty(), value, at.as_ref(), any);
+    waited != Err(rustix::io::Errno::TIMEDOUT)
 }
 
 /// Waits for `span`.

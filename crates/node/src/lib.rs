@@ -1,6 +1,6 @@
 //! What the processes of one machine share: the clock, and the controllers of its paths.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod calls;
 pub mod clock;

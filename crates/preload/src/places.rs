@@ -32,8 +32,9 @@ const THERE: u8 = 2;
 struct ServerRow {
     state: AtomicU8,
     name: [AtomicU64; NAME / 8],
-    /// For reads and for writes: the shared path and one, 0 for none; and the block and one.
-    paths: [AtomicU64; 2],
+    /// For reads and for writes: the words of the shared path, the first and one, 0 for none; and
+    /// the block and one.
+    paths: [[AtomicU64; 2]; 2],
     blocks: [AtomicU16; 2],
 }
 
@@ -51,7 +52,7 @@ static SERVER_ROWS: [ServerRow; SERVERS] = [const {
     ServerRow {
         state: AtomicU8::new(FREE),
         name: [const { AtomicU64::new(0) }; NAME / 8],
-        paths: [const { AtomicU64::new(0) }; 2],
+        paths: [const { [const { AtomicU64::new(0) }; 2] }; 2],
         blocks: [const { AtomicU16::new(0) }; 2],
     }
 }; SERVERS];
@@ -255,9 +256,9 @@ impl Server {
     /// Its path under the shared controllers.
     pub(crate) fn path(self, run: &Run, class: Class) -> Option<PathId> {
         let kept = &self.row()?.paths[lane(class)];
-        match kept.load(Ordering::Relaxed) {
+        match kept[0].load(Ordering::Acquire) {
             0 => self.ask_path(run, class),
-            number => Some(PathId::from_number(number as u32 - 1)),
+            first => Some(PathId::from_words([first - 1, kept[1].load(Ordering::Relaxed)])),
         }
     }
 
@@ -269,8 +270,9 @@ impl Server {
         let name = std::str::from_utf8(self.name(&mut text)).ok()?;
         let server = shared.name(name).ok()?;
         let path = shared.path(PathKey { server, class, tenant: run.tenant }).ok()?;
-        let kept = u64::from(path.number()) + 1;
-        self.row()?.paths[lane(class)].store(kept, Ordering::Relaxed);
+        let (kept, words) = (&self.row()?.paths[lane(class)], path.words());
+        kept[1].store(words[1], Ordering::Relaxed);
+        kept[0].store(words[0] + 1, Ordering::Release);
         Some(path)
     }
 

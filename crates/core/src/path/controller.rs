@@ -142,9 +142,9 @@ pub struct Ruling {
 /// assert_eq!(path.signals()[afflux_core::indicator::PT_RATIO], 1_000);
 /// assert!(controller.admit(&mut path, arrived, size_bytes, &Limits::default()).is_ok());
 /// ```
-pub struct Controller {
+pub struct Controller<P = Box<dyn Policy>> {
     options: Options,
-    policy: Box<dyn Policy>,
+    policy: P,
 }
 
 impl Controller {
@@ -153,14 +153,22 @@ impl Controller {
         Self { options, policy }
     }
 
-    /// What it is set to.
-    pub fn options(&self) -> &Options {
-        &self.options
-    }
-
     /// The policy that it follows.
     pub fn policy(&self) -> &dyn Policy {
         self.policy.as_ref()
+    }
+}
+
+impl<P: Policy> Controller<P> {
+    /// A controller that follows a policy of one known kind, which needs no memory of its own.
+    #[inline]
+    pub fn of(options: Options, policy: P) -> Self {
+        Self { options, policy }
+    }
+
+    /// What it is set to.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The state of a path on which nothing was sent yet.
@@ -207,14 +215,29 @@ impl Controller {
                 return Err(Hold { reason: HoldReason::Gap, until: next });
             }
         }
+        self.sent(path, now, size_bytes);
+        Ok(())
+    }
+
+    /// Counts a request as sent at `now` that nobody asked admission for: what an observer does.
+    pub fn sent(&self, path: &mut PathState, now: Time, size_bytes: u32) {
         if path.in_flight == 0 && path.has(REPLIED) && !self.options.count_idle {
             self.skip_idle(path, now);
         }
-        path.in_flight += 1;
+        path.in_flight = path.in_flight.saturating_add(1);
         path.last_send = now;
         path.flags |= SENT;
         path.last_size_bytes = size_bytes;
-        Ok(())
+    }
+
+    /// Takes over a path that followed another policy: what was measured carries over, and so does
+    /// the window unless this policy starts with one of its own.
+    pub fn adopt(&self, path: &mut PathState) {
+        let first = self.policy.start();
+        path.policy = [0; 2];
+        path.window = self.clamp(first.window.unwrap_or(path.window));
+        path.gap = first.gap.map_or(Span::ZERO, |gap| self.gap_of(gap, path.signals()[ACK_EWMA]));
+        path.flags &= !(CHANGED | LIMITED);
     }
 
     /// Takes a reply: updates the indicators, asks the policy, applies what it says.

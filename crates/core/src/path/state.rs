@@ -73,7 +73,21 @@ const NONE_SEEN: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<PathState>() <= 128, "DESIGN section 3: at most 128 bytes");
 
+/// The greatest window that is believed when a state is read.
+const WINDOW_READ_MAX: f64 = 65_536.0;
+
+const fn pair(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+const fn halves(word: u64) -> [u32; 2] {
+    [word as u32, (word >> 32) as u32]
+}
+
 impl PathState {
+    /// How many words a state takes.
+    pub const WORDS: usize = 15;
+
     pub(super) const fn new(window: f64, gap: Span) -> Self {
         Self {
             memory: [0; COUNT],
@@ -107,6 +121,11 @@ impl PathState {
         self.in_flight
     }
 
+    /// When the last request was admitted; the clock's origin before the first.
+    pub fn last_send(&self) -> Time {
+        self.last_send
+    }
+
     /// The indicators as of the last reply.
     pub fn signals(&self) -> Signals {
         std::array::from_fn(|axis| (INDICATORS[axis].value)(self.memory[axis]))
@@ -114,6 +133,63 @@ impl PathState {
 
     pub(super) const fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
+    }
+
+    /// The state as words, for memory that processes share.
+    ///
+    /// ```
+    /// use afflux_core::path::{Controller, Options, PathState};
+    /// use afflux_core::policy;
+    ///
+    /// let path = Controller::new(Options::default(), policy::none()).start();
+    /// assert_eq!(PathState::from_words(&path.to_words()), path);
+    /// ```
+    #[inline]
+    pub fn to_words(&self) -> [u64; Self::WORDS] {
+        let [[a, b, c], [d, e, f]] = self.least_pt;
+        let [m0, m1, m2] = self.memory;
+        [
+            m0,
+            m1,
+            m2,
+            self.last_reply.as_nanos(),
+            self.last_answered_send.as_nanos(),
+            self.last_send.as_nanos(),
+            self.last_window_change.as_nanos(),
+            pair(a, b),
+            pair(c, d),
+            pair(e, f),
+            self.window.to_bits(),
+            self.gap.as_nanos(),
+            pair(self.policy[0], self.policy[1]),
+            pair(self.in_flight, self.last_size_bytes),
+            pair(self.least_pt_since_secs, self.flags),
+        ]
+    }
+
+    /// A state from words that may have been anybody's: whatever they are, it is a state with which
+    /// a [`Controller`](super::Controller) can go on.
+    #[inline]
+    pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
+        let [[a, b], [c, d], [e, f]] = [halves(words[7]), halves(words[8]), halves(words[9])];
+        let ([in_flight, last_size_bytes], [least_pt_since_secs, flags]) =
+            (halves(words[13]), halves(words[14]));
+        Self {
+            memory: [words[0], words[1], words[2]],
+            last_reply: Time::from_nanos(words[3]),
+            last_answered_send: Time::from_nanos(words[4]),
+            last_send: Time::from_nanos(words[5]),
+            last_window_change: Time::from_nanos(words[6]),
+            least_pt: [[a, b, c], [d, e, f]],
+            // What is not a number becomes zero, which is used as one.
+            window: f64::from_bits(words[10]).max(0.0).min(WINDOW_READ_MAX),
+            gap: Span::from_nanos(words[11]),
+            policy: halves(words[12]),
+            in_flight,
+            last_size_bytes,
+            least_pt_since_secs,
+            flags,
+        }
     }
 
     /// This state with `in_flight` set right, after the owner of some slots died.
@@ -153,5 +229,70 @@ impl PathState {
         *current = (*current).min(ticks);
         let least = (*current).min(self.least_pt[1][class]);
         Span::from_nanos(u64::from(least) * PT_TICK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits::Limits;
+    use crate::path::{Controller, Options, Reply};
+    use crate::policy;
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + Span::from_micros(micros)
+    }
+
+    fn controller(policy: &str) -> Controller {
+        Controller::new(Options::default(), policy::parse(policy).unwrap())
+    }
+
+    fn reply(sent: Time, arrived: Time) -> Reply {
+        Reply { built: sent, sent, arrived, size_bytes: 1 << 20 }
+    }
+
+    /// Another policy keeps what was measured; one that has a window of its own puts it in force.
+    #[test]
+    fn a_path_changes_hands() {
+        let mut path = controller("aimd").start();
+        for micros in 1..100 {
+            let sent = at(micros * 1_000);
+            controller("aimd").reply(&mut path, &reply(sent, sent + Span::from_micros(500)));
+        }
+        let signals = path.signals();
+        controller("gradient").adopt(&mut path);
+        assert_eq!((path.window(), path.signals(), path.policy), (8.0, signals, [0, 0]));
+        controller("fixed:3,gap=7ms").adopt(&mut path);
+        assert_eq!((path.window(), path.gap()), (3.0, Span::from_millis(7)));
+        controller("none").adopt(&mut path);
+        assert_eq!((path.window(), path.gap(), path.signals()), (3.0, Span::ZERO, signals));
+    }
+
+    proptest! {
+        /// Whatever somebody wrote over a state, going on with it neither panics nor leaves bounds.
+        #[test]
+        fn any_words_are_a_state(
+            words in prop::array::uniform15(any::<u64>()),
+            steps in prop::collection::vec((0_u8..4, any::<u32>(), any::<u32>()), 1..30),
+        ) {
+            for policy in ["none", "fixed:3", "aimd", "gradient"] {
+                let controller = controller(policy);
+                let mut path = PathState::from_words(&words);
+                prop_assert_eq!(PathState::from_words(&path.to_words()), path);
+                for &(choice, micros, size) in &steps {
+                    let now = at(u64::from(micros));
+                    match choice {
+                        0 => drop(controller.admit(&mut path, now, size, &Limits::default())),
+                        1 => controller.fault(&mut path, now),
+                        2 => controller.adopt(&mut path),
+                        _ => drop(controller.reply(&mut path, &reply(at(7), now))),
+                    }
+                }
+                controller.adopt(&mut path);
+                prop_assert!((1.0..=256.0).contains(&path.window()), "{}", path.window());
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! took longer than a multiple of the least process time, or did not come at all; at most once for
 //! each window's worth of replies, as one queue is one event.
 
-use super::{Decision, Parameter, Policy, PolicyEntry, Seen};
+use super::{Decision, Parameter, Policy, PolicyEntry, Seen, name_word};
 use crate::indicator::PT_RATIO;
 use crate::units::{Span, Time};
 
@@ -27,6 +27,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
         let ratio = parameters.number("ratio", 1.0, 1000.0)?;
         Ok(Box::new(Aimd { ratio, factor: parameters.number("factor", 0.1, 0.99)? }))
     },
+    read: |&[ratio, factor, ..], visit| {
+        visit(&Aimd { ratio: f64::from_bits(ratio), factor: f64::from_bits(factor) });
+    },
 };
 
 /// Additive increase, multiplicative decrease.
@@ -41,6 +44,10 @@ pub struct Aimd {
 impl Policy for Aimd {
     fn name(&self) -> String {
         format!("aimd:{},factor={}", self.ratio, self.factor)
+    }
+
+    fn words(&self) -> Vec<u64> {
+        vec![name_word(ENTRY.name), self.ratio.to_bits(), self.factor.to_bits()]
     }
 
     /// `memory[0]` counts the replies for which no further decrease is due.

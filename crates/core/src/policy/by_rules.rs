@@ -1,7 +1,7 @@
 //! The policy that follows a rule set (ASCAR, section III-D).
 
-use super::{Decision, Policy, Seen};
-use crate::rules::{Action, Compiled, LintError, RuleSet};
+use super::{Decision, Policy, Seen, Words, name_word};
+use crate::rules::{Action, Compiled, Gap, LintError, RuleSet, walk};
 use crate::units::Span;
 
 /// Looks each reply up in a rule set and proposes its action.
@@ -39,6 +39,26 @@ impl Policy for ByRules {
         self.name.clone()
     }
 
+    fn words(&self) -> Vec<u64> {
+        let (root, nodes) = self.lookup.words();
+        let mut words = vec![
+            NAME,
+            self.window_max.to_bits(),
+            self.window_interval.as_nanos(),
+            root,
+            self.lookup.node_count() as u64,
+            self.actions.len() as u64,
+        ];
+        words.extend(nodes);
+        for action in &self.actions {
+            // Not a number stands for no factor, since no rule can have it.
+            words.push(action.multiply.unwrap_or(f64::NAN).to_bits());
+            words.push(action.add.to_bits());
+            words.extend(action.gap.to_words());
+        }
+        words
+    }
+
     fn on_reply(&self, _: &mut [u32; 2], seen: &Seen<'_>) -> Decision {
         let rule = self.lookup.lookup(seen.signals);
         let action = &self.actions[rule];
@@ -52,5 +72,58 @@ impl Policy for ByRules {
 
     fn window_interval(&self) -> Span {
         self.window_interval
+    }
+}
+
+/// The first of a rule set's words.
+pub(super) const NAME: u64 = name_word("rules");
+
+const NODES: usize = 6;
+const ACTION: usize = 4;
+
+/// The same policy, read from [`Policy::words`] of a [`ByRules`] each time.
+pub(super) struct RulesIn<'a, W>(pub(super) &'a W);
+
+impl<W: Words> Policy for RulesIn<'_, W> {
+    fn name(&self) -> String {
+        "rules".to_owned()
+    }
+
+    fn words(&self) -> Vec<u64> {
+        let [nodes, actions] = [self.count(4), self.count(5)];
+        (0..NODES + 2 * nodes + ACTION * actions).map(|at| self.0.word(at)).collect()
+    }
+
+    fn on_reply(&self, _: &mut [u32; 2], seen: &Seen<'_>) -> Decision {
+        let [nodes, actions] = [self.count(4), self.count(5)];
+        let node = |at| self.0.word(NODES + at);
+        let rule = walk(self.0.word(3), nodes, node, seen.signals);
+        if rule >= actions {
+            return Decision::KEEP;
+        }
+        let at = NODES + 2 * nodes + ACTION * rule;
+        let multiply = f64::from_bits(self.0.word(at));
+        let action = Action {
+            multiply: (!multiply.is_nan()).then_some(multiply),
+            add: f64::from_bits(self.0.word(at + 1)),
+            gap: Gap::from_words([self.0.word(at + 2), self.0.word(at + 3)]),
+        };
+        Decision {
+            window: Some(action.window_after(seen.window)),
+            window_max: Some(f64::from_bits(self.0.word(1))),
+            gap: Some(action.gap),
+            rule: Some(rule as u32),
+        }
+    }
+
+    fn window_interval(&self) -> Span {
+        Span::from_nanos(self.0.word(2))
+    }
+}
+
+impl<W: Words> RulesIn<'_, W> {
+    /// A number that others may have scribbled over, made small enough to count with.
+    fn count(&self, at: usize) -> usize {
+        self.0.word(at).min(1 << 20) as usize
     }
 }

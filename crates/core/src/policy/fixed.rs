@@ -1,6 +1,6 @@
 //! A window and a gap that never change: the honest competitor of every rule set, and the baseline.
 
-use super::{Decision, Parameter, Policy, PolicyEntry, Seen};
+use super::{Decision, Parameter, Policy, PolicyEntry, Seen, name_word};
 use crate::rules::Gap;
 use crate::units::Span;
 
@@ -9,6 +9,7 @@ pub(super) const NONE_ENTRY: PolicyEntry = PolicyEntry {
     about: "the baseline: the default window of 8 (Lustre's), never changed, no pacing",
     parameters: &[],
     build: |_| Ok(super::none()),
+    read: |_, visit| visit(&Unregulated),
 };
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -22,6 +23,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
         let window = parameters.number("window", 1.0, 256.0)?;
         Ok(Box::new(Fixed { window, gap: parameters.gap("gap")? }))
     },
+    read: |&[window, kind, gap, ..], visit| {
+        visit(&Fixed { window: f64::from_bits(window), gap: Gap::from_words([kind, gap]) });
+    },
 };
 
 /// Leaves the path as it started.
@@ -31,6 +35,10 @@ pub struct Unregulated;
 impl Policy for Unregulated {
     fn name(&self) -> String {
         "none".to_owned()
+    }
+
+    fn words(&self) -> Vec<u64> {
+        vec![name_word(NONE_ENTRY.name)]
     }
 
     fn on_reply(&self, _: &mut [u32; 2], _: &Seen<'_>) -> Decision {
@@ -54,6 +62,11 @@ impl Policy for Fixed {
             Gap::Time(span) => format!("fixed:{},gap={span}", self.window),
             Gap::OfAck(fraction) => format!("fixed:{},gap={fraction}ack", self.window),
         }
+    }
+
+    fn words(&self) -> Vec<u64> {
+        let [kind, gap] = self.gap.to_words();
+        vec![name_word(ENTRY.name), self.window.to_bits(), kind, gap]
     }
 
     fn on_reply(&self, _: &mut [u32; 2], _: &Seen<'_>) -> Decision {

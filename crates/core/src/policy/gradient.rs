@@ -4,7 +4,7 @@
 //! rise above a tolerance, it shrinks in proportion. The shape is that of the limiters used between
 //! services: `new = window * clamp(tolerance * long / short, 0.5, 1) + queue`, smoothed.
 
-use super::{Decision, Parameter, Policy, PolicyEntry, Seen};
+use super::{Decision, Parameter, Policy, PolicyEntry, Seen, name_word};
 use crate::units::Span;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
@@ -17,6 +17,9 @@ pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     build: |parameters| {
         let tolerance = parameters.number("tolerance", 1.0, 10.0)?;
         Ok(Box::new(Gradient { tolerance, queue: parameters.number("queue", 0.0, 32.0)? }))
+    },
+    read: |&[tolerance, queue, ..], visit| {
+        visit(&Gradient { tolerance: f64::from_bits(tolerance), queue: f64::from_bits(queue) });
     },
 };
 
@@ -38,6 +41,10 @@ pub struct Gradient {
 impl Policy for Gradient {
     fn name(&self) -> String {
         format!("gradient:{},queue={}", self.tolerance, self.queue)
+    }
+
+    fn words(&self) -> Vec<u64> {
+        vec![name_word(ENTRY.name), self.tolerance.to_bits(), self.queue.to_bits()]
     }
 
     /// `memory[0]` is the long-term and `memory[1]` the short-term process time, in microseconds.

@@ -8,8 +8,10 @@ pub mod aimd;
 pub mod by_rules;
 pub mod fixed;
 pub mod gradient;
+mod words;
 
 pub use crate::parameters::{Parameter, ParameterError, Parameters};
+pub use words::{Words, with};
 
 use crate::indicator::Signals;
 use crate::parameters::Named;
@@ -31,7 +33,12 @@ pub struct PolicyEntry {
     pub parameters: &'static [Parameter],
     /// Builds it.
     pub build: fn(&Parameters) -> Result<Box<dyn Policy>, ParameterError>,
+    /// Makes it of the words that [`Policy::words`] gave, and shows it to a visitor.
+    pub read: fn(&[u64; PARAMETERS], &mut dyn FnMut(&dyn Policy)),
 }
+
+/// How many words a policy that is no rule set may need besides its name.
+pub const PARAMETERS: usize = 4;
 
 /// What a policy is shown on each reply.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +80,10 @@ pub trait Policy: Send + Sync {
     /// As it is written on a command line.
     fn name(&self) -> String;
 
+    /// It as words, its name first ([`name_word`]), for memory that processes share; [`with`] reads
+    /// them.
+    fn words(&self) -> Vec<u64>;
+
     /// A reply came in. `memory` is the path's, zero at its start.
     fn on_reply(&self, memory: &mut [u32; 2], seen: &Seen<'_>) -> Decision;
 
@@ -91,6 +102,42 @@ pub trait Policy: Send + Sync {
     fn window_interval(&self) -> Span {
         Span::from_millis(500)
     }
+}
+
+impl Policy for Box<dyn Policy> {
+    fn name(&self) -> String {
+        self.as_ref().name()
+    }
+
+    fn words(&self) -> Vec<u64> {
+        self.as_ref().words()
+    }
+
+    fn on_reply(&self, memory: &mut [u32; 2], seen: &Seen<'_>) -> Decision {
+        self.as_ref().on_reply(memory, seen)
+    }
+
+    fn on_fault(&self, memory: &mut [u32; 2], window: f64, now: Time) -> Decision {
+        self.as_ref().on_fault(memory, window, now)
+    }
+
+    fn start(&self) -> Decision {
+        self.as_ref().start()
+    }
+
+    fn window_interval(&self) -> Span {
+        self.as_ref().window_interval()
+    }
+}
+
+/// The word for a policy's name: its first eight letters.
+pub const fn name_word(name: &str) -> u64 {
+    let (bytes, mut word, mut at) = (name.as_bytes(), 0, 0);
+    while at < bytes.len() && at < 8 {
+        word |= (bytes[at] as u64) << (8 * at);
+        at += 1;
+    }
+    word
 }
 
 /// The baseline: the default window, never changed, and no pacing.

@@ -102,6 +102,13 @@ impl Compiled {
         link.index()
     }
 
+    /// The link to the root, and the nodes as two words each, for [`walk`].
+    pub(crate) fn words(&self) -> (u64, impl Iterator<Item = u64>) {
+        let links = |[less, rest]: [Link; 2]| u64::from(less.0) | u64::from(rest.0) << 32;
+        let nodes = self.nodes.iter().flat_map(move |node| [node.at, links(node.links)]);
+        (u64::from(self.root.0), nodes)
+    }
+
     /// How many comparisons the tree holds; a lookup makes a few of them.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
@@ -120,6 +127,27 @@ impl Compiled {
         }
         deepest
     }
+}
+
+/// The lookup in the words of [`Compiled::words`], which `word` reads by their index. Whatever they
+/// are, it ends and never leaves the `nodes` nodes; the rule that it names may then be any.
+#[inline]
+pub(crate) fn walk(
+    root: u64,
+    nodes: usize,
+    word: impl Fn(usize) -> u64,
+    signals: &Signals,
+) -> usize {
+    let mut link = Link(root as u32);
+    for _ in 0..=nodes {
+        if link.is_leaf() || link.index() >= nodes {
+            break;
+        }
+        let [at, links] = [word(2 * link.index()), word(2 * link.index() + 1)];
+        let signal = signals.get(link.axis()).copied().unwrap_or(0);
+        link = Link(if signal >= at { (links >> 32) as u32 } else { links as u32 });
+    }
+    link.index()
 }
 
 /// A space taken apart: the tree, and the cells that no box covers.

@@ -30,6 +30,7 @@ mod split;
 mod text;
 
 pub use compile::Compiled;
+pub(crate) use compile::walk;
 pub use file::{Place, RuleFile, RuleFileError, Section};
 pub use lint::{Finding, LintError, Severity};
 pub use print::{State, value_text};
@@ -96,6 +97,23 @@ pub enum Gap {
 impl Gap {
     /// No pacing.
     pub const NONE: Self = Self::Time(Span::ZERO);
+
+    /// It as two words, for memory that processes share.
+    pub fn to_words(self) -> [u64; 2] {
+        match self {
+            Self::Time(span) => [0, span.as_nanos()],
+            Self::OfAck(fraction) => [1, fraction.to_bits()],
+        }
+    }
+
+    /// The gap of two words, whatever they are.
+    #[inline]
+    pub fn from_words([kind, value]: [u64; 2]) -> Self {
+        match kind {
+            0 => Self::Time(Span::from_nanos(value)),
+            _ => Self::OfAck(f64::from_bits(value)),
+        }
+    }
 }
 
 /// What a rule does on each reply that falls into its region.

@@ -6,7 +6,7 @@
 //! start no thread, hold no lock across a sleep and none at all besides, and use no system calls
 //! but those of waiting, except where their documentation says so.
 //!
-//! ```no_run
+//! ```
 //! use afflux_core::class::Class;
 //! use afflux_core::path::{HoldTotals, PathKey};
 //! use afflux_core::units::Time;
@@ -25,21 +25,38 @@
 //! # Ok::<(), afflux_node::shared::AttachError>(())
 //! ```
 
-use std::ffi::CStr;
-use std::marker::PhantomData;
+mod file;
+mod gate;
+mod identity;
+mod image;
+mod lanes;
+mod memory;
+mod names;
+mod paths;
+mod settings;
+mod step;
+mod sweep;
+mod tally;
+mod text;
+mod turns;
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::Ordering::SeqCst;
 
 use afflux_core::path::{HoldTotals, PathKey, PathState, Ruling};
 use afflux_core::rules::Hits;
-use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
+
+use gate::End;
+use memory::Memory;
 
 /// One process's attachment to a segment. Made once, kept until the process ends; a forked child
 /// goes on using its parent's and counts as a process of its own from its first call on.
 ///
 /// A child of `vfork` shares its parent's memory and therefore acts in its name.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Shared {
-    never: std::convert::Infallible,
+    memory: Memory,
 }
 
 /// Why there is no segment to attach to. Whoever gets it can still use [`Shared::private`].
@@ -91,17 +108,19 @@ pub struct Full {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathId {
     index: u32,
+    key: u64,
 }
 
 impl PathId {
-    /// A number that stands for it, for tables of words.
-    pub const fn number(self) -> u32 {
-        self.index
+    /// Two words that stand for it, for tables of words that are read without a lock: words of two
+    /// different paths together stand for one that is [`Refused::Gone`].
+    pub const fn words(self) -> [u64; 2] {
+        [self.index as u64, self.key]
     }
 
-    /// The path that [`PathId::number`] stood for.
-    pub const fn from_number(index: u32) -> Self {
-        Self { index }
+    /// The path that [`PathId::words`] stood for.
+    pub const fn from_words([index, key]: [u64; 2]) -> Self {
+        Self { index: index as u32, key }
     }
 }
 
@@ -128,10 +147,13 @@ pub enum Refused {
 #[must_use = "a slot that is dropped counts as a request that was not sent"]
 #[derive(Debug)]
 pub struct Slot<'s> {
-    shared: PhantomData<&'s Shared>,
+    shared: &'s Shared,
     path: PathId,
+    owner: u64,
     sent: Time,
     size_bytes: u32,
+    hint: u8,
+    fan_in: Option<PathId>,
 }
 
 impl Slot<'_> {
@@ -152,14 +174,27 @@ impl Slot<'_> {
 
     /// The request was answered at `arrived`. What the controller made of it; none when the reply
     /// could not be counted (see [`Refused`]), in which case the place is given back later.
+    #[inline]
     pub fn reply(self, arrived: Time) -> Option<Ruling> {
-        let _ = arrived;
-        None
+        self.end(End::Reply(arrived))
     }
 
     /// The request failed without an answer of the server (a time-out, a lost connection).
     pub fn fault(self, now: Time) {
-        let _ = now;
+        self.end(End::Fault(now));
+    }
+
+    #[inline]
+    fn end(self, end: End) -> Option<Ruling> {
+        let ruling = self.shared.end_request(&self, end);
+        std::mem::forget(self);
+        ruling
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.shared.end_request(self, End::Withdraw);
     }
 }
 
@@ -172,22 +207,30 @@ pub enum Mode {
     Pause,
 }
 
-/// What was counted on a path since it was made, and how it stands.
+/// A path as it stands, and what was counted on it since it was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathReport {
     /// Which path.
     pub key: PathKey,
-    /// Its controller's state at one moment.
-    pub state: PathState,
+    /// Its controller's state at one moment; none before the first request.
+    pub state: Option<PathState>,
     /// Requests that wait to be admitted.
     pub waiting: u32,
-    /// Replies, and what they moved.
+    /// What was counted.
+    pub counted: Counted,
+}
+
+/// What was counted on a path.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// Replies.
     pub replies: u64,
-    /// Bytes that replies moved.
+    /// Bytes of the requests that they answered.
     pub bytes: u64,
-    /// Process times of all replies together.
+    /// Their process times together.
     pub process_time: Span,
-    /// Hits of each rule of the setting in force, up to the last that decided.
+    /// Hits of each rule of the setting in force, up to the last that decided; of at most 122
+    /// rules.
     pub hits: Vec<Hits>,
     /// What held requests back.
     pub holds: HoldTotals,
@@ -200,9 +243,7 @@ impl Shared {
     /// # Errors
     /// See [`AttachError`].
     pub fn attach(path: &CStr) -> Result<Self, AttachError> {
-        let _ = path;
-        let error = rustix::io::Errno::NOSYS;
-        Err(AttachError::System { doing: "attach to", error })
+        file::open(path).and_then(Self::start)
     }
 
     /// Controllers of this process and its forked children alone, for where no segment can be had.
@@ -210,119 +251,53 @@ impl Shared {
     /// # Errors
     /// No memory.
     pub fn private() -> Result<Self, AttachError> {
-        let error = rustix::io::Errno::NOSYS;
-        Err(AttachError::System { doing: "make", error })
+        let memory = Memory::without_file();
+        memory.map_err(|error| AttachError::System { doing: "make", error }).and_then(Self::start)
     }
 
-    /// The number of a name (of a server, of a job), which is the same in all processes. Names
-    /// are told apart by their first 112 bytes and a hash of all of them.
-    ///
-    /// # Errors
-    /// There are too many names.
-    pub fn name(&self, name: &str) -> Result<u32, Full> {
-        let _ = name;
-        match self.never {}
-    }
-
-    /// The path of `key`, made when there is none. May use system calls for memory.
-    ///
-    /// # Errors
-    /// There are too many paths.
-    pub fn path(&self, key: PathKey) -> Result<PathId, Full> {
-        let _ = key;
-        match self.never {}
-    }
-
-    /// Asks for a place in the window of `path` for a request of `size_bytes` at `now`, and waits
-    /// for it in turn until `deadline`. What held it is added to `holds` and to the path's totals.
-    ///
-    /// A signal does not end the wait. Signal handlers may call this and may leave it by a long
-    /// jump.
-    ///
-    /// # Errors
-    /// See [`Refused`]: the request is then sent ungated.
-    pub fn admit(
-        &self,
-        path: PathId,
-        now: Time,
-        size_bytes: u32,
-        deadline: Time,
-        holds: &mut HoldTotals,
-    ) -> Result<Slot<'_>, Refused> {
-        let _ = (path, now, size_bytes, deadline, holds);
-        match self.never {}
-    }
-
-    /// Counts a request as sent at `now` whatever the window says: what an observer does.
-    ///
-    /// # Errors
-    /// See [`Refused`]; never [`Refused::Deadline`].
-    pub fn observe(&self, path: PathId, now: Time, size: u32) -> Result<Slot<'_>, Refused> {
-        let _ = (path, now, size);
-        match self.never {}
-    }
-
-    /// Puts `setting` in force for the job `tenant`, on its paths that are and will be; `text` is
-    /// kept beside it for people. Their windows carry over unless `afresh`, which starts all
-    /// controllers of the job anew.
-    ///
-    /// Returns the generation. Allocates and uses system calls.
-    ///
-    /// # Errors
-    /// There are too many jobs, or the setting is too large.
-    pub fn set(
-        &self,
-        tenant: u32,
-        setting: &Setting,
-        text: &str,
-        afresh: bool,
-    ) -> Result<u32, Full> {
-        let _ = (tenant, setting, text, afresh);
-        match self.never {}
-    }
-
-    /// Pauses or resumes the job `tenant`; who waits is let go.
-    ///
-    /// # Errors
-    /// There are too many jobs.
-    pub fn set_mode(&self, tenant: u32, mode: Mode) -> Result<(), Full> {
-        let _ = (tenant, mode);
-        match self.never {}
+    fn start(memory: Memory) -> Result<Self, AttachError> {
+        let image = memory.image;
+        let backed = memory
+            .back(&image.header)
+            .and_then(|()| memory.back(&image.owners))
+            .and_then(|()| memory.back(&image.groups))
+            .and_then(|()| memory.back(&image.paths))
+            .and_then(|()| memory.back(&image.jobs))
+            .and_then(|()| memory.back(&image.names));
+        backed.map_err(|error| AttachError::System { doing: "find memory for", error })?;
+        Ok(Self { memory })
     }
 
     /// The credits that the server granted on a path; none do not limit.
     pub fn set_credits(&self, path: PathId, credits: Option<u32>) {
-        let _ = (path, credits);
-        match self.never {}
+        let entry = &self.memory.image.paths[path.index as usize];
+        entry.credits.store(credits.map_or(0, |credits| credits.max(1)), SeqCst);
+        self.call_first(path.index as usize);
     }
 
-    /// Gives back what dead processes held. Waiting requests do it themselves now and then; who
-    /// starts programs may do it more often. Reads `/proc`. Returns how many processes were dead.
-    pub fn sweep(&self) -> usize {
-        match self.never {}
-    }
-
-    /// All paths of the segment, as they stand. Allocates.
+    /// All paths of the segment, as they stand. Takes no lock; allocates.
     pub fn paths(&self) -> Vec<PathReport> {
-        match self.never {}
-    }
-
-    /// The name behind a number of [`Shared::name`], as far as it was kept. Allocates.
-    pub fn name_of(&self, number: u32) -> Option<String> {
-        let _ = number;
-        match self.never {}
-    }
-
-    /// The setting in force for a job: its generation, its mode and the text that was given with
-    /// it. None when it has none of its own. Allocates.
-    pub fn setting_of(&self, tenant: u32) -> Option<(u32, Mode, String)> {
-        let _ = tenant;
-        match self.never {}
+        let keys = self.memory.image.paths.iter().enumerate();
+        let live =
+            keys.filter_map(|(at, entry)| Some((at, paths::unpack(entry.key.load(SeqCst))?)));
+        live.filter(|(_, key)| key.server != paths::ALL_SERVERS)
+            .map(|(at, key)| PathReport {
+                key,
+                state: self.peek(at),
+                waiting: self.waiting(at),
+                counted: self.counted(at),
+            })
+            .collect()
     }
 }
 
-/// The file of the user's segment: in `/dev/shm`, by user and process namespace. Allocates.
-pub fn default_path() -> std::ffi::CString {
+/// The file of the user's segment: in `/dev/shm`, or where there is none in `$XDG_RUNTIME_DIR`, by
+/// user and process namespace, since numbers of processes mean nothing beyond that. Allocates.
+pub fn default_path() -> CString {
     let user = rustix::process::geteuid().as_raw();
-    std::ffi::CString::new(format!("/dev/shm/afflux-{user}")).unwrap_or_default()
+    let namespace = rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino);
+    let memory = rustix::fs::stat("/dev/shm").is_ok();
+    let runtime = std::env::var("XDG_RUNTIME_DIR").ok().filter(|_| !memory);
+    let directory = runtime.unwrap_or_else(|| "/dev/shm".to_owned());
+    CString::new(format!("{directory}/afflux-{user}-{namespace}")).unwrap_or_default()
 }

@@ -1,0 +1,91 @@
+//! The file of a segment: how it is made, and what is looked at before it is trusted.
+//!
+//! It gets its name only when it is whole, so that whoever dies while making it leaves nothing.
+
+use std::ffi::CStr;
+
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::AttachError;
+use super::image::{Image, LAYOUT, MAGIC};
+use super::memory::Memory;
+use super::text::Text;
+
+/// Opens the segment at `path`, made when there is none.
+pub(super) fn open(path: &CStr) -> Result<Memory, AttachError> {
+    // Somebody may remove the file between two looks, but hardly does so for ever.
+    for _ in 0..8 {
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(file) => {
+                check(&file)?;
+                return Memory::of_file(file.as_fd(), path).map_err(failed("map"));
+            }
+            Err(Errno::NOENT) => create(path)?,
+            Err(error) => return Err(AttachError::System { doing: "open", error }),
+        }
+    }
+    Err(AttachError::System { doing: "open", error: Errno::NOENT })
+}
+
+fn failed(doing: &'static str) -> impl Fn(Errno) -> AttachError {
+    move |error| AttachError::System { doing, error }
+}
+
+/// The words that a segment begins with, in the order of [`super::image::Header`].
+fn head() -> [u8; 24] {
+    let mut head = [0; 24];
+    head[..8].copy_from_slice(&MAGIC.to_ne_bytes());
+    head[8..12].copy_from_slice(&LAYOUT.to_ne_bytes());
+    head[16..].copy_from_slice(&(size_of::<Image>() as u64).to_ne_bytes());
+    head
+}
+
+/// Whether `file` is a segment of ours that nobody else can touch.
+fn check(file: &OwnedFd) -> Result<(), AttachError> {
+    let stat = rustix::fs::fstat(file).map_err(failed("look at"))?;
+    let mode = stat.st_mode & 0o7777;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(AttachError::Foreign);
+    }
+    if stat.st_uid != rustix::process::geteuid().as_raw() || mode != 0o600 {
+        return Err(AttachError::NotOurs { owner: stat.st_uid, mode });
+    }
+    let mut found = [0; 24];
+    let read = rustix::io::pread(file, &mut found[..], 0).map_err(failed("read"))?;
+    let expected = head();
+    if read < found.len() || found[..8] != expected[..8] {
+        return Err(AttachError::Foreign);
+    }
+    let layout = u32::from_ne_bytes([found[8], found[9], found[10], found[11]]);
+    if layout != LAYOUT {
+        return Err(AttachError::Version { found: layout, ours: LAYOUT });
+    }
+    if found != expected || stat.st_size as usize != size_of::<Image>() {
+        return Err(AttachError::Foreign);
+    }
+    Ok(())
+}
+
+/// Makes an empty segment and gives it the name `path`, unless another has it by then.
+fn create(path: &CStr) -> Result<(), AttachError> {
+    let directory = Text::directory_of(path).ok_or(AttachError::Foreign)?;
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
+    let file = rustix::fs::open(directory.as_str(), flags, Mode::RUSR | Mode::WUSR)
+        .map_err(failed("make"))?;
+    // The mask of the process may have taken rights away, also from ourselves.
+    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed("make"))?;
+    rustix::fs::ftruncate(&file, size_of::<Image>() as u64).map_err(failed("make"))?;
+    let written = rustix::io::pwrite(&file, &head(), 0).map_err(failed("make"))?;
+    if written != head().len() {
+        return Err(failed("make")(Errno::NOSPC));
+    }
+    let mut own = Text::new("/proc/self/fd/");
+    own.number(file.as_raw_fd() as u64);
+    match rustix::fs::linkat(CWD, own.as_str(), CWD, path, AtFlags::SYMLINK_FOLLOW) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(error) => Err(failed("name")(error)),
+    }
+}

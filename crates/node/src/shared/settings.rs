@@ -1,0 +1,269 @@
+//! The settings of jobs, as words that every process runs from.
+//!
+//! A job has room for two settings: the one in force and the next. Its generation says which is
+//! which. Who reads looks at the generation again before it publishes what came of it, so that a
+//! setting that changed under its hands leads to nothing.
+
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+use afflux_core::class::Class;
+use afflux_core::limits::Limits;
+use afflux_core::path::{Controller, Options, PathState};
+use afflux_core::policy::{self, Decision, Policy, Seen, Words};
+use afflux_core::setting::Setting;
+use afflux_core::units::{Span, Time};
+
+use super::image::{self, JOBS, Job, Path, SETTING_WORDS};
+use super::step::{Draft, InForce};
+use super::{Full, Mode, Shared, identity, paths};
+
+// What stands where in a setting's words. Limits are stored plus one; zero is none.
+const AFRESH: usize = 0;
+const CAP: usize = 1;
+const FAN_IN: usize = 2;
+const CLASSES: usize = 4;
+const TEXT: usize = CLASSES + Class::ALL.len();
+const TEXT_BYTES: usize = TEXT + 1;
+const FIRST: usize = TEXT_BYTES + 1;
+
+/// The policy of one class in the setting in force.
+#[derive(Clone, Copy)]
+pub(super) struct InSegment {
+    setting: Option<&'static image::Setting>,
+    class: Class,
+}
+
+impl Words for InSegment {
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        let Some(setting) = self.setting else { return 0 };
+        let start = setting.words[CLASSES + self.class.index()].load(Relaxed) as usize;
+        setting.words.get(start.wrapping_add(index)).map_or(0, |word| word.load(Relaxed))
+    }
+}
+
+impl Policy for InSegment {
+    fn name(&self) -> String {
+        policy::with(self, |policy| policy.name())
+    }
+
+    fn words(&self) -> Vec<u64> {
+        policy::with(self, |policy| policy.words())
+    }
+
+    #[inline]
+    fn on_reply(&self, memory: &mut [u32; 2], seen: &Seen<'_>) -> Decision {
+        policy::with(self, |policy| policy.on_reply(memory, seen))
+    }
+
+    fn on_fault(&self, memory: &mut [u32; 2], window: f64, now: Time) -> Decision {
+        policy::with(self, |policy| policy.on_fault(memory, window, now))
+    }
+
+    fn start(&self) -> Decision {
+        policy::with(self, |policy| policy.start())
+    }
+
+    #[inline]
+    fn window_interval(&self) -> Span {
+        policy::with(self, |policy| policy.window_interval())
+    }
+}
+
+impl Shared {
+    fn setting(&self, in_force: &InForce) -> Option<&'static image::Setting> {
+        let of_job = self.memory.image.settings.get((in_force.job as usize).wrapping_sub(1))?;
+        (in_force.generation > 0).then(|| &of_job[(in_force.generation & 1) as usize])
+    }
+
+    /// The controller of a path, and the path's state under it: made or adopted if need be.
+    #[inline]
+    pub(super) fn controller(
+        &self,
+        in_force: &InForce,
+        class: Class,
+        draft: &mut Draft,
+    ) -> (Controller<InSegment>, PathState) {
+        let setting = self.setting(in_force);
+        let controller = Controller::of(Options::default(), InSegment { setting, class });
+        let generation = in_force.generation as u8;
+        let mut state = match draft.state {
+            None => controller.start(),
+            Some(state) => state,
+        };
+        if draft.generation != generation && draft.state.is_some() {
+            let afresh = setting.is_some_and(|of| of.words[AFRESH].load(Relaxed) != 0);
+            match afresh {
+                true => state = controller.start().recounted(state.in_flight()),
+                false => controller.adopt(&mut state),
+            }
+        }
+        draft.generation = generation;
+        (controller, state)
+    }
+
+    /// The limits of a path besides its window.
+    #[inline]
+    pub(super) fn limits(&self, in_force: &InForce, entry: &Path) -> Limits {
+        let credits = entry.credits.load(Relaxed);
+        let cap = self.setting(in_force).map_or(0, |of| of.words[CAP].load(Relaxed));
+        Limits {
+            credits: (credits > 0).then_some(credits),
+            cap: u32::try_from(cap).ok().and_then(|cap| cap.checked_sub(1)),
+            ..Limits::default()
+        }
+    }
+
+    /// The node-wide limit on requests in flight of a path's job.
+    #[inline]
+    pub(super) fn fan_in(&self, entry: &Path) -> Option<u32> {
+        let fan_in = self.setting(&self.in_force(entry))?.words[FAN_IN].load(Relaxed);
+        u32::try_from(fan_in).ok()?.checked_sub(1)
+    }
+
+    /// Whether the job of a path pauses.
+    #[inline]
+    pub(super) fn pauses(&self, in_force: &InForce) -> bool {
+        let job = self.memory.image.jobs.get((in_force.job as usize).wrapping_sub(1));
+        job.is_some_and(|job| job.paused.load(Relaxed) != 0)
+    }
+
+    /// Puts `setting` in force for the job `tenant`, on its paths that are and will be; `text` is
+    /// kept beside it for people. Their windows carry over unless `afresh`, which starts all
+    /// controllers of the job anew. Returns the generation. Allocates and uses system calls.
+    ///
+    /// # Errors
+    /// There are too many jobs, or the setting is too large.
+    pub fn set(
+        &self,
+        tenant: u32,
+        setting: &Setting,
+        text: &str,
+        afresh: bool,
+    ) -> Result<u32, Full> {
+        let (number, job) = self.job(tenant)?;
+        let words = words(setting, text, afresh)?;
+        self.lock(job)?;
+        let generation = job.generation.load(Acquire).wrapping_add(1).max(1);
+        // After the last generation comes one of the same parity as the first: none in practice.
+        let room = &self.memory.image.settings[number][(generation & 1) as usize];
+        let backed = self.memory.back(room);
+        if backed.is_ok() {
+            for (place, word) in room.words.iter().zip(&words) {
+                place.store(*word, Relaxed);
+            }
+            job.generation.store(generation, SeqCst);
+        }
+        job.writer.store(0, Release);
+        backed.map_err(|_| Full { what: "memory", most: 0 })?;
+        self.assign(tenant, number);
+        self.call_all(tenant);
+        Ok(generation)
+    }
+
+    /// Pauses or resumes the job `tenant`; who waits is let go.
+    ///
+    /// # Errors
+    /// There are too many jobs.
+    pub fn set_mode(&self, tenant: u32, mode: Mode) -> Result<(), Full> {
+        let (number, job) = self.job(tenant)?;
+        job.paused.store(u32::from(mode == Mode::Pause), SeqCst);
+        self.assign(tenant, number);
+        self.call_all(tenant);
+        Ok(())
+    }
+
+    /// The setting in force for a job: its generation, its mode and the text that was given with
+    /// it. None when it has none of its own. Allocates.
+    pub fn setting_of(&self, tenant: u32) -> Option<(u32, Mode, String)> {
+        let number = self.job_of(tenant)?;
+        let job = &self.memory.image.jobs[number];
+        let mode = if job.paused.load(Relaxed) == 0 { Mode::Gate } else { Mode::Pause };
+        loop {
+            let generation = job.generation.load(SeqCst);
+            let in_force = InForce { job: number as u32 + 1, generation };
+            let text = self.setting(&in_force).map_or_else(String::new, text_of);
+            if job.generation.load(SeqCst) == generation {
+                return Some((generation, mode, text));
+            }
+        }
+    }
+
+    /// The index of a job's entry, if it has one.
+    pub(super) fn job_of(&self, tenant: u32) -> Option<usize> {
+        let of = |job: &Job| job.tenant.load(Acquire) == u64::from(tenant) + 1;
+        self.memory.image.jobs.iter().position(of)
+    }
+
+    /// A job's entry, made when there is none. The first free one counts, so that two that make it
+    /// at once make the same.
+    fn job(&self, tenant: u32) -> Result<(usize, &'static Job), Full> {
+        let wanted = u64::from(tenant) + 1;
+        for round in 0..2 {
+            for (number, job) in self.memory.image.jobs.iter().enumerate() {
+                let found = job.tenant.compare_exchange(0, wanted, AcqRel, Acquire);
+                if found.is_ok() || found == Err(wanted) {
+                    return Ok((number, job));
+                }
+            }
+            if round == 0 {
+                self.retire_idle();
+            }
+        }
+        Err(Full { what: "jobs with settings of their own", most: JOBS })
+    }
+
+    /// Becomes the one who writes a job's next setting.
+    fn lock(&self, job: &Job) -> Result<(), Full> {
+        let me = self.identity();
+        for _ in 0..1_000 {
+            let writer = job.writer.load(Acquire);
+            let free = writer == 0 || (writer != me && !identity::is_alive(writer));
+            if free && job.writer.compare_exchange(writer, me, AcqRel, Relaxed).is_ok() {
+                return Ok(());
+            }
+            crate::clock::sleep(Span::from_millis(1));
+        }
+        Err(Full { what: "writers of one setting", most: 1 })
+    }
+
+    /// Tells all paths of a job that it has a setting.
+    fn assign(&self, tenant: u32, number: usize) {
+        for entry in &self.memory.image.paths {
+            if paths::unpack(entry.key.load(SeqCst)).is_some_and(|key| key.tenant == tenant) {
+                entry.job.store(number as u32 + 1, SeqCst);
+            }
+        }
+    }
+}
+
+fn words(setting: &Setting, text: &str, afresh: bool) -> Result<Vec<u64>, Full> {
+    let mut words = vec![0; FIRST];
+    words[AFRESH] = u64::from(afresh);
+    words[CAP] = setting.cap.map_or(0, |cap| u64::from(cap) + 1);
+    words[FAN_IN] = setting.fan_in.map_or(0, |fan_in| u64::from(fan_in) + 1);
+    for class in Class::ALL {
+        words[CLASSES + class.index()] = words.len() as u64;
+        words.extend(setting.controller(class).policy().words());
+    }
+    words[TEXT] = words.len() as u64;
+    words[TEXT_BYTES] = text.len() as u64;
+    for part in text.as_bytes().chunks(8) {
+        let mut eight = [0; 8];
+        eight[..part.len()].copy_from_slice(part);
+        words.push(u64::from_le_bytes(eight));
+    }
+    match words.len() <= SETTING_WORDS {
+        true => Ok(words),
+        false => Err(Full { what: "words of a setting", most: SETTING_WORDS }),
+    }
+}
+
+fn text_of(setting: &'static image::Setting) -> String {
+    let at = setting.words[TEXT].load(Relaxed) as usize;
+    let length = (setting.words[TEXT_BYTES].load(Relaxed) as usize).min(8 * SETTING_WORDS);
+    let words = setting.words.iter().skip(at).take(length.div_ceil(8));
+    let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    bytes.truncate(length);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

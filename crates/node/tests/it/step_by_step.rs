@@ -1,0 +1,87 @@
+//! Death at any instruction: a process makes one request under the eyes of this one, which lets it
+//! go on for so many instructions and no further.
+
+use std::process::Child;
+use std::sync::atomic::Ordering::SeqCst;
+
+use afflux_core::path::HoldTotals;
+use afflux_node::clock;
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
+
+use crate::death::kills;
+use crate::worker::{Place, until};
+
+/// Starts a worker that is about to make its request, and follows it. None when this machine does
+/// not allow that.
+fn follow(place: &Place) -> Option<(Child, Pid)> {
+    let board = place.board();
+    board.ready.store(0, SeqCst);
+    board.begin.store(0, SeqCst);
+    let mut worker = place.start("once", 0);
+    until("the worker is ready", || board.ready.load(SeqCst) == 1);
+    let thread = busy_thread(Pid::from_raw(worker.id() as i32));
+    if ptrace::attach(thread).is_err() {
+        println!("SKIPPED: this machine does not let a process follow another: allow ptrace");
+        worker.kill().unwrap();
+        worker.wait().unwrap();
+        return None;
+    }
+    stopped(thread);
+    board.begin.store(1, SeqCst);
+    Some((worker, thread))
+}
+
+/// The thread of a test program that runs the test: the last that was started.
+fn busy_thread(pid: Pid) -> Pid {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let numbers = tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    Pid::from_raw(numbers.max().unwrap())
+}
+
+fn stopped(thread: Pid) {
+    waitpid(thread, Some(WaitPidFlag::__WALL)).unwrap();
+}
+
+fn go_on(thread: Pid) {
+    ptrace::step(thread, None).unwrap();
+    stopped(thread);
+}
+
+#[test]
+fn death_at_any_instruction_changes_nothing_or_all() {
+    let place = Place::new();
+    let path = place.set("fixed:2");
+    let (shared, board, points) = (place.shared(), place.board(), kills());
+    let mut instructions = 0;
+    let mut with_a_slot = 0;
+    for point in 0..=points {
+        let Some((mut worker, thread)) = follow(&place) else { return };
+        let steps = if point == 0 { u64::MAX } else { point * instructions / points };
+        let mut made = 0;
+        while made < steps && board.ready.load(SeqCst) < 2 {
+            go_on(thread);
+            made += 1;
+        }
+        let held = shared.paths()[0].state.unwrap().in_flight();
+        worker.kill().unwrap();
+        let _ = waitpid(thread, Some(WaitPidFlag::__WALL));
+        worker.wait().unwrap();
+        if point == 0 {
+            instructions = made;
+        }
+        with_a_slot += u64::from(held);
+        shared.sweep();
+        let state = shared.paths()[0].state.unwrap();
+        assert_eq!((state.in_flight(), state.window()), (0, 2.0), "after {made} instructions");
+        let mut holds = HoldTotals::default();
+        let mut admit = || shared.admit(path, clock::now(), 4096, clock::now(), &mut holds);
+        let slots = [admit().unwrap(), admit().unwrap()];
+        assert!(admit().is_err());
+        drop(slots);
+    }
+    println!("{instructions} instructions; of {points} deaths {with_a_slot} with a slot");
+    // Else the points were not where they should be.
+    assert!(with_a_slot > points / 10 && with_a_slot < points, "{with_a_slot} of {points}");
+}

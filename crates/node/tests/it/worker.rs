@@ -1,0 +1,182 @@
+//! Worker processes: this test's own program, started again.
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+
+use afflux_core::class::Class;
+use afflux_core::path::{HoldTotals, PathKey};
+use afflux_core::setting::Setting;
+use afflux_core::units::{Span, Time};
+use afflux_node::clock;
+use afflux_node::shared::{PathId, Shared};
+
+use crate::board::Board;
+
+pub(crate) const KEY: PathKey = PathKey { server: 3, class: Class::Write, tenant: 9 };
+
+/// A segment and a board in a folder of a memory file system.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory),
+            false => tempfile::tempdir(),
+        };
+        Self { folder: folder.unwrap() }
+    }
+
+    pub(crate) fn segment(&self) -> CString {
+        segment_in(self.folder.path())
+    }
+
+    pub(crate) fn shared(&self) -> &'static Shared {
+        Box::leak(Box::new(Shared::attach(&self.segment()).unwrap()))
+    }
+
+    pub(crate) fn board(&self) -> &'static Board {
+        Board::open(&self.folder.path().join("board"))
+    }
+
+    /// Puts a setting in force for the job of [`KEY`].
+    pub(crate) fn set(&self, setting: &str) -> PathId {
+        let parsed = Setting::parse(setting, &|_| Err("no files".to_owned())).unwrap();
+        let shared = self.shared();
+        shared.set(KEY.tenant, &parsed, setting, false).unwrap();
+        shared.path(KEY).unwrap()
+    }
+
+    /// Starts worker `number`, which does what `task` says.
+    pub(crate) fn start(&self, task: &str, number: usize) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "worker::worker", "--ignored", "--nocapture"]);
+        command.env("AFFLUX_WORKER", format!("{task} {number}"));
+        command.env("AFFLUX_FOLDER", self.folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    /// Starts workers and waits until all are ready.
+    pub(crate) fn crew(&self, task: &str, size: usize) -> Vec<Child> {
+        let board = self.board();
+        let crew = (0..size).map(|number| self.start(task, number)).collect();
+        until("the workers are ready", || board.ready.load(SeqCst) == size as u64);
+        crew
+    }
+}
+
+fn segment_in(folder: &Path) -> CString {
+    CString::new(folder.join("segment").to_str().unwrap()).unwrap()
+}
+
+/// Waits for something that must come.
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = clock::now() + Span::from_secs(60);
+    while !done() {
+        assert!(clock::now() < end, "waited in vain: {what}");
+        clock::sleep(Span::from_micros(200));
+    }
+}
+
+/// Not a test: what a worker runs.
+#[test]
+#[ignore = "this is what worker processes run"]
+fn worker() {
+    let Ok(task) = std::env::var("AFFLUX_WORKER") else { return };
+    let folder = PathBuf::from(std::env::var("AFFLUX_FOLDER").unwrap());
+    let words: Vec<&str> = task.split(' ').collect();
+    let number: usize = words.last().unwrap().parse().unwrap();
+    let shared: &'static Shared =
+        Box::leak(Box::new(Shared::attach(&segment_in(&folder)).unwrap()));
+    let work = Work { shared, board: Board::open(&folder.join("board")), number };
+    match words[0] {
+        "turns" => work.turns(words[1].parse().unwrap()),
+        "threads" => work.threads(),
+        "forks" => work.turns(50),
+        "hold" => work.hold(words[1].parse().unwrap()),
+        "once" => work.once(),
+        other => panic!("no task {other}"),
+    }
+}
+
+struct Work {
+    shared: &'static Shared,
+    board: &'static Board,
+    number: usize,
+}
+
+impl Work {
+    /// One request after the other, each as long as `micros` say.
+    fn turns(&self, micros: u64) {
+        let path = self.shared.path(KEY).unwrap();
+        self.board.ready.fetch_add(1, SeqCst);
+        until("the start", || self.board.begin.load(SeqCst) != 0);
+        self.requests(path, self.number, micros);
+    }
+
+    fn requests(&self, path: PathId, line: usize, micros: u64) {
+        let line = &self.board.lines[line];
+        let mut holds = HoldTotals::default();
+        while self.board.end.load(SeqCst) == 0 {
+            let asked = clock::now();
+            match self.shared.admit(path, asked, 1 << 20, Time::NEVER, &mut holds) {
+                Ok(slot) => {
+                    self.board.enter();
+                    line.longest.fetch_max(slot.sent().since(asked).as_nanos(), SeqCst);
+                    if micros > 0 {
+                        clock::sleep(Span::from_micros(micros));
+                    }
+                    self.board.leave();
+                    slot.reply(clock::now());
+                    line.admitted.fetch_add(1, SeqCst);
+                }
+                Err(_) => _ = line.refused.fetch_add(1, SeqCst),
+            }
+        }
+    }
+
+    /// The same from eight threads.
+    fn threads(&self) {
+        let path = self.shared.path(KEY).unwrap();
+        self.board.ready.fetch_add(1, SeqCst);
+        until("the start", || self.board.begin.load(SeqCst) != 0);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                scope.spawn(move || self.requests(path, 8 * self.number + thread, 0));
+            }
+        });
+    }
+
+    /// Takes `count` slots and keeps them until the end.
+    fn hold(&self, count: usize) {
+        let path = self.shared.path(KEY).unwrap();
+        let mut holds = HoldTotals::default();
+        let mut admit =
+            || self.shared.admit(path, clock::now(), 4096, Time::NEVER, &mut holds).unwrap();
+        let slots: Vec<_> = (0..count).map(|_| admit()).collect();
+        self.board.ready.fetch_add(1, SeqCst);
+        until("the end", || self.board.end.load(SeqCst) != 0);
+        drop(slots);
+    }
+
+    /// Warms up, waits to be watched, and then makes one request.
+    fn once(&self) {
+        let path = self.shared.path(KEY).unwrap();
+        let mut holds = HoldTotals::default();
+        let mut request = |now| {
+            let slot = self.shared.admit(path, now, 4096, Time::NEVER, &mut holds).unwrap();
+            let arrived = slot.sent() + Span::from_millis(1);
+            slot.reply(arrived).unwrap();
+        };
+        (1..5).for_each(|second| request(Time::from_nanos(second * 1_000_000_000)));
+        self.board.ready.store(1, SeqCst);
+        while self.board.begin.load(SeqCst) == 0 {}
+        request(Time::from_nanos(9_000_000_000));
+        self.board.ready.store(2, SeqCst);
+        clock::sleep(Span::from_secs(600));
+    }
+}
