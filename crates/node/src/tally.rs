@@ -217,7 +217,10 @@ impl<'a> Tally<'a> {
                 return Some(block);
             }
             let is_it = words[KEY].load(std::sync::atomic::Ordering::Acquire) == key
-                && words[NAME_AT..].iter().zip(text).all(|(word, value)| word.load(Relaxed) == value);
+                && words[NAME_AT..]
+                    .iter()
+                    .zip(text)
+                    .all(|(word, value)| word.load(Relaxed) == value);
             if is_it {
                 return Some(block);
             }
@@ -274,7 +277,8 @@ impl<'a> Tally<'a> {
 pub fn bucket(nanos: u64) -> usize {
     let micros = (nanos / 1_000).max(1);
     let power = micros.ilog2() as usize;
-    let quarter = if power >= 2 { (micros >> (power - 2)) & 3 } else { (micros << (2 - power)) & 3 };
+    let quarter =
+        if power >= 2 { (micros >> (power - 2)) & 3 } else { (micros << (2 - power)) & 3 };
     (power * 4 + quarter as usize).min(BUCKETS - 1)
 }
 
@@ -438,7 +442,10 @@ fn words_of<E>(
 ) -> Result<Vec<u64>, E> {
     let mut bytes = vec![0; count * 8];
     source(at as u64 * 8, &mut bytes)?;
-    Ok(bytes.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default())).collect())
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()))
+        .collect())
 }
 
 fn text(words: &[u64]) -> String {

@@ -60,12 +60,7 @@ pub(crate) fn wrote(fd: c_int, seen: Seen, offset: Option<u64>, bytes: u64) {
 }
 
 /// The full parts, if any, that these bytes complete; parts end where multiples of their size are.
-fn full_parts(
-    row: &Descriptor,
-    fd: c_int,
-    offset: Option<u64>,
-    bytes: u64,
-) -> Option<(u64, u64)> {
+fn full_parts(row: &Descriptor, fd: c_int, offset: Option<u64>, bytes: u64) -> Option<(u64, u64)> {
     let before = row.row_bytes.load(Relaxed);
     let follows = match offset {
         Some(offset) => row.row_start.load(Relaxed).wrapping_add(before) == offset,
@@ -153,8 +148,10 @@ fn take(wanted: impl Fn(&Part) -> bool) -> Option<Part> {
         return None;
     }
     let mut parts = UNDER_WAY.try_lock().ok()?;
-    let age = |place: &Option<Part>| place.as_ref().filter(|part| wanted(part)).map(|p| p.slot.sent());
-    let oldest = parts.iter_mut().filter(|place| age(place).is_some()).min_by_key(|place| age(place))?;
+    let age =
+        |place: &Option<Part>| place.as_ref().filter(|part| wanted(part)).map(|p| p.slot.sent());
+    let oldest =
+        parts.iter_mut().filter(|place| age(place).is_some()).min_by_key(|place| age(place))?;
     COUNT.fetch_sub(1, Relaxed);
     oldest.take()
 }

@@ -17,6 +17,8 @@ pub(crate) struct Environment {
     pub(crate) start: Time,
     /// `AFFLUX_JOB`: in whose name requests are made.
     pub(crate) job: String,
+    /// `AFFLUX_SETTING`: the setting, for controllers of the process's own.
+    pub(crate) setting: String,
     /// `AFFLUX_PATIENCE`: seconds after which a held request goes all the same.
     pub(crate) patience: Span,
 }
@@ -34,6 +36,7 @@ impl Environment {
             roots: Vec::new(),
             start: Time::ZERO,
             job: String::new(),
+            setting: String::new(),
             patience: PATIENCE,
         };
         for variable in variables.filter_map(|variable| variable.strip_prefix(b"AFFLUX_")) {
@@ -58,6 +61,7 @@ impl Environment {
                 }
                 b"START" => read.start = Time::from_nanos(number(value).unwrap_or(0)),
                 b"JOB" => read.job = String::from_utf8_lossy(value).into_owned(),
+                b"SETTING" => read.setting = String::from_utf8_lossy(value).into_owned(),
                 b"PATIENCE" => read.patience = number(value).map_or(PATIENCE, Span::from_secs),
                 _ => {}
             }

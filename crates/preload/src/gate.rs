@@ -9,12 +9,12 @@
 use std::ffi::c_int;
 
 use afflux_core::class::Class;
-use afflux_core::path::HoldTotals;
 use afflux_core::limits::HoldReason;
+use afflux_core::path::HoldTotals;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind, Moves};
-use afflux_node::shared::{Refused, Slot};
 use afflux_node::clock;
+use afflux_node::shared::{Refused, Slot};
 use afflux_node::tally::Ended;
 
 use crate::cache::{self, Answer, Reading};

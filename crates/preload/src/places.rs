@@ -128,7 +128,8 @@ fn server_called(name: &[u8]) -> Option<Server> {
     }
     for (number, row) in SERVER_ROWS.iter().enumerate() {
         if row.state.load(Ordering::Acquire) == THERE {
-            if row.name.iter().zip(words).all(|(word, value)| word.load(Ordering::Relaxed) == value) {
+            if row.name.iter().zip(words).all(|(word, value)| word.load(Ordering::Relaxed) == value)
+            {
                 return Some(Server(number as u16));
             }
         } else if claim(&row.state) {

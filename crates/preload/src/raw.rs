@@ -170,7 +170,11 @@ pub(crate) fn read_at(fd: c_int, buffer: &mut [u8], offset: u64) -> Option<usize
 }
 
 /// The bytes of an extended attribute, in `buffer`.
-pub(crate) fn attribute<'b>(fd: c_int, name: &std::ffi::CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+pub(crate) fn attribute<'b>(
+    fd: c_int,
+    name: &std::ffi::CStr,
+    buffer: &'b mut [u8],
+) -> Option<&'b [u8]> {
     let (at, length) = (buffer.as_mut_ptr() as usize, buffer.len());
     // SAFETY: the name ends with a zero byte, the buffer is ours, with its length.
     let got = unsafe {

@@ -7,13 +7,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
 
+use afflux_core::rules::{self, RuleFile};
+use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind};
 use afflux_node::clock;
 use afflux_node::shared::Shared;
 use afflux_node::tally::{self, Tally, Word};
 
-use crate::{environment, raw, thread};
+use crate::environment::Environment;
+use crate::{raw, thread};
 
 /// What is done with the program's I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +57,11 @@ static ACTIVE: AtomicBool = AtomicBool::new(false);
 static COUNTERS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Joins the run that the environment names, if it does.
-pub(crate) fn join(environment: &environment::Environment) {
+pub(crate) fn join(environment: &Environment) {
     let Some(folder) = environment.folder.clone() else { return };
     let (shared, private) = match environment.mode {
         Mode::Observe => (None, false),
-        _ => attach(),
+        _ => attach(environment),
     };
     let tenant = shared.as_ref().and_then(|shared| shared.name(&environment.job).ok());
     let run = Run {
@@ -77,15 +80,32 @@ pub(crate) fn join(environment: &environment::Environment) {
     ACTIVE.store(true, Relaxed);
 }
 
-/// The node's controllers, or private ones, which is said once.
-fn attach() -> (Option<Shared>, bool) {
-    match Shared::attach(&afflux_node::shared::default_path()) {
-        Ok(shared) => (Some(shared), false),
-        Err(error) => {
-            raw::tell(&format!("afflux: {error}; this process is regulated by itself\n"));
-            (Shared::private().ok(), true)
-        }
+/// The node's controllers; else private ones, which is said, and whether they are private.
+fn attach(environment: &Environment) -> (Option<Shared>, bool) {
+    let error = match Shared::attach(&afflux_node::shared::default_path()) {
+        Ok(shared) => return (Some(shared), false),
+        Err(error) => error,
+    };
+    raw::tell(&format!("afflux: {error}; this process is regulated by itself\n"));
+    let private = Shared::private().ok();
+    // Nobody else puts a setting in force there.
+    if let Some(shared) = &private
+        && let (Ok(setting), Ok(tenant)) =
+            (Setting::parse(&environment.setting, &load_rules), shared.name(&environment.job))
+    {
+        let _ = shared.set(tenant, &setting, &setting.label, true);
     }
+    (private, true)
+}
+
+/// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names that
+/// this library defines still pass everything through.
+fn load_rules(name: &str) -> Result<RuleFile, String> {
+    let text = match name.strip_prefix("shipped:") {
+        Some(name) => rules::shipped(name).map(str::to_owned).ok_or("not shipped".to_owned())?,
+        None => std::fs::read_to_string(name).map_err(|error| error.to_string())?,
+    };
+    RuleFile::checked(&text).map_err(|error| error.to_string())
 }
 
 /// The run, while calls are looked at.

@@ -16,11 +16,7 @@ static START: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_
 #[unsafe(link_section = ".fini_array")]
 static END: extern "C" fn() = end;
 
-unsafe extern "C" fn start(
-    _: c_int,
-    _: *const *const c_char,
-    environment: *const *const c_char,
-) {
+unsafe extern "C" fn start(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     next::set_ready();
     let began = std::panic::catch_unwind(|| {
         let mut at = environment;

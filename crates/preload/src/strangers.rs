@@ -50,7 +50,8 @@ fn has_loader(fd: c_int) -> bool {
         let mut entry = [0; ENTRY];
         let at = table + number * u64::from(u16_at(54));
         let read = raw::read_at(fd, &mut entry, at);
-        read == Some(ENTRY) && u32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]) == INTERPRETER
+        read == Some(ENTRY)
+            && u32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]) == INTERPRETER
     })
 }
 
@@ -69,7 +70,8 @@ fn names_library(environment: *const *const c_char) -> bool {
         let mut text = [0; 256];
         let length = raw::text_of_program(variable[0], &mut text);
         if let Some(libraries) = text[..length].strip_prefix(b"LD_PRELOAD=") {
-            return libraries.windows(9).any(|part| part == b"libafflux") || length == text.len() - 1;
+            return libraries.windows(9).any(|part| part == b"libafflux")
+                || length == text.len() - 1;
         }
     }
     true

@@ -115,9 +115,11 @@ fn show(shared: &Shared, tenant: u32, json: bool, out: &mut dyn Write) -> Result
         let one = |path: &shared::PathReport| {
             serde_json::json!({
                 "server": server(path.key.server), "class": path.key.class,
-                "window": path.state.window(), "gap_nanos": path.state.gap().as_nanos(),
-                "in_flight": path.state.in_flight(), "waiting": path.waiting,
-                "replies": path.replies, "bytes": path.bytes,
+                "window": path.state.map(|state| state.window()),
+                "gap_nanos": path.state.map(|state| state.gap().as_nanos()),
+                "in_flight": path.state.map_or(0, |state| state.in_flight()),
+                "waiting": path.waiting,
+                "replies": path.counted.replies, "bytes": path.counted.bytes,
             })
         };
         let all: Vec<_> = paths.iter().map(one).collect();
@@ -129,12 +131,12 @@ fn show(shared: &Shared, tenant: u32, json: bool, out: &mut dyn Write) -> Result
     for path in &paths {
         table.add_row([
             format!("{} {}", server(path.key.server), path.key.class),
-            number(path.state.window()),
-            number(path.state.gap().as_millis_f64()),
-            path.state.in_flight().to_string(),
+            path.state.map_or_else(String::new, |state| number(state.window())),
+            path.state.map_or_else(String::new, |state| number(state.gap().as_millis_f64())),
+            path.state.map_or(0, |state| state.in_flight()).to_string(),
             path.waiting.to_string(),
-            path.replies.to_string(),
-            number(path.bytes as f64 / 1e6),
+            path.counted.replies.to_string(),
+            number(path.counted.bytes as f64 / 1e6),
         ]);
     }
     writeln!(out, "{table}")?;

@@ -143,9 +143,9 @@ pub(crate) fn run(
 /// The roots as the kernel names them; a colon would end one in the environment.
 fn roots(given: &[PathBuf]) -> Result<Vec<String>, Failure> {
     let one = |root: &PathBuf| {
-        let path = root.canonicalize().map_err(|error| {
-            Failure::input(format!("--root {}: {error}", root.display()))
-        })?;
+        let path = root
+            .canonicalize()
+            .map_err(|error| Failure::input(format!("--root {}: {error}", root.display())))?;
         match path.to_str().filter(|path| !path.contains(':')) {
             Some(path) => Ok(path.to_owned()),
             None => Err(Failure::input(format!(

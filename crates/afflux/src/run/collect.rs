@@ -62,7 +62,8 @@ impl Gathered {
     /// Adds the counters of programs that have ended; of all when the run has.
     pub(crate) fn gather(&mut self, folder: &Path, all: bool) {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| is_tally(p)).collect();
+        let files: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|p| is_tally(p)).collect();
         for path in files {
             if !all && is_mapped(&path) {
                 continue;

@@ -24,10 +24,9 @@ const fn meaning(reason: HoldReason) -> (&'static str, &'static str) {
             "the server granted no more credits",
             "the server is busy with others; it grants more when it is not",
         ),
-        HoldReason::Cap => (
-            "the administrator's cap for this path was reached",
-            "ask for a larger cap",
-        ),
+        HoldReason::Cap => {
+            ("the administrator's cap for this path was reached", "ask for a larger cap")
+        }
         HoldReason::FanIn => (
             "this node had as many requests under way, over all servers, as --fan-in allows",
             "a larger --fan-in, unless answers then collide at this node's switch port",
@@ -44,7 +43,12 @@ pub(crate) fn explain(run: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     let mut paths: Vec<_> = run.paths.iter().filter(|path| path.held_nanos() > 0).collect();
     paths.sort_by_key(|path| std::cmp::Reverse(path.held_nanos()));
     let (runs, processes) = (run.runs, run.processes);
-    writeln!(out, "{runs} run(s), {processes} process(es), {} s, {}", number(run.seconds), run.mode)?;
+    writeln!(
+        out,
+        "{runs} run(s), {processes} process(es), {} s, {}",
+        number(run.seconds),
+        run.mode
+    )?;
     if paths.is_empty() {
         let why = match run.mode.as_str() {
             "observe" => "an observer holds nothing back",

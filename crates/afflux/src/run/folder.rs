@@ -50,7 +50,9 @@ pub(crate) fn make(about: &About) -> Result<TempDir, Failure> {
             Err(error) => why = Some(error),
         }
     }
-    Err(cannot(&why.map_or_else(|| "there is no place for it".to_owned(), |error| error.to_string())))
+    Err(cannot(
+        &why.map_or_else(|| "there is no place for it".to_owned(), |error| error.to_string()),
+    ))
 }
 
 /// The runs of this user that are under way. Folders whose run was killed are removed.

@@ -68,7 +68,8 @@ pub(crate) fn wait(child: &Child) -> io::Result<Ended> {
 /// Children of this process, of all of its threads, those that have ended included.
 fn children() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     let text = lists.collect::<Vec<_>>().join(" ");
     let numbers = text.split_whitespace().filter_map(|number| number.parse().ok());
     numbers.filter_map(Pid::from_raw).collect()

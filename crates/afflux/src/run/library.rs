@@ -25,7 +25,8 @@ pub(crate) fn find() -> Result<PathBuf, Failure> {
         .and_then(|program| program.canonicalize())
         .map_err(|error| Failure::broken(format!("cannot find this program's file: {error}")))?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(NAME), folder.join("../lib").join(NAME), folder.join("deps").join(NAME)];
+    let places =
+        [folder.join(NAME), folder.join("../lib").join(NAME), folder.join("deps").join(NAME)];
     let found = places.iter().find(|place| place.is_file());
     found.cloned().ok_or_else(|| {
         Failure::input(format!(

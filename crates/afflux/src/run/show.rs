@@ -35,7 +35,15 @@ fn paths(run: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         );
     }
     let mut table = table(&[
-        "path", "MB", "MB/s", "peak", "requests", "mean ms", "p99 ms", "held s", "most held by",
+        "path",
+        "MB",
+        "MB/s",
+        "peak",
+        "requests",
+        "mean ms",
+        "p99 ms",
+        "held s",
+        "most held by",
     ]);
     for path in sorted(run) {
         let peak = path.bytes_by_second.iter().max().copied().unwrap_or(0);

@@ -6,12 +6,8 @@
 
 use super::{Placement, PlacementError, Reader, Server};
 
-pub(super) const READER: Reader = Reader {
-    name: "cephfs",
-    file_system: 0x00C3_6400,
-    attribute: c"ceph.file.layout",
-    read,
-};
+pub(super) const READER: Reader =
+    Reader { name: "cephfs", file_system: 0x00C3_6400, attribute: c"ceph.file.layout", read };
 
 fn read(bytes: &[u8]) -> Result<Placement<'_>, PlacementError> {
     let text = std::str::from_utf8(bytes).map_err(|_| PlacementError::Wrong("it is no text"))?;

@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in ["", "<POSIX(/b2)", "<POSIX():h:/f>", "<POSIX(/b):h:/c/f>", "<POSIX(/b)::/b/f>"] {
+        for text in ["", "<POSIX(/b2)", "<POSIX():h:/f>", "<POSIX(/b):h:/c/f>", "<POSIX(/b)::/b/f>"]
+        {
             assert!(read(text.as_bytes()).is_err(), "{text}");
         }
     }

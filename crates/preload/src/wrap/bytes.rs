@@ -221,9 +221,7 @@ unsafe fn pread_chk_with(
 ) -> ssize_t {
     // SAFETY: the program's own call. It may end the program where the buffer is too small, so that
     // it is not tried before.
-    unsafe {
-        gate::pass(&at(Call::Pread, fd, bytes, offset), || next(fd, to, bytes, offset, room))
-    }
+    unsafe { gate::pass(&at(Call::Pread, fd, bytes, offset), || next(fd, to, bytes, offset, room)) }
 }
 
 /// Counts a call between two descriptors: bytes as read from one and written to the other, which is
@@ -248,14 +246,7 @@ fn across(calls: [Call; 2], from: c_int, to: c_int, ended_at: *const off_t, resu
 }
 
 unsafe fn copy_with(
-    next: unsafe extern "C-unwind" fn(
-        c_int,
-        *mut off_t,
-        c_int,
-        *mut off_t,
-        size_t,
-        u32,
-    ) -> ssize_t,
+    next: unsafe extern "C-unwind" fn(c_int, *mut off_t, c_int, *mut off_t, size_t, u32) -> ssize_t,
     from: c_int,
     from_at: *mut off_t,
     to: c_int,
@@ -283,14 +274,7 @@ unsafe fn sendfile_with(
 }
 
 unsafe fn splice_with(
-    next: unsafe extern "C-unwind" fn(
-        c_int,
-        *mut off_t,
-        c_int,
-        *mut off_t,
-        size_t,
-        u32,
-    ) -> ssize_t,
+    next: unsafe extern "C-unwind" fn(c_int, *mut off_t, c_int, *mut off_t, size_t, u32) -> ssize_t,
     from: c_int,
     from_at: *mut off_t,
     to: c_int,

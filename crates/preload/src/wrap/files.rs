@@ -121,13 +121,8 @@ mod numbered {
             (number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long;
     }
 
-    const READS: &[c_long] = &[
-        libc::SYS_read,
-        libc::SYS_pread64,
-        libc::SYS_readv,
-        libc::SYS_preadv,
-        libc::SYS_preadv2,
-    ];
+    const READS: &[c_long] =
+        &[libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
     const WRITES: &[c_long] = &[
         libc::SYS_write,
         libc::SYS_pwrite64,

@@ -122,7 +122,9 @@ unsafe fn vprintf_with(
     rest: Rest,
 ) -> c_int {
     // SAFETY: as above; the variable is the C library's.
-    unsafe { stream::write(Call::StreamPrint, stream::stdout, None, || next(format, rest), printed) }
+    unsafe {
+        stream::write(Call::StreamPrint, stream::stdout, None, || next(format, rest), printed)
+    }
 }
 
 unsafe fn vfprintf_chk_with(
@@ -171,12 +173,7 @@ unsafe fn vdprintf_chk_with(
     unsafe { gate::pass(&transfer, || next(fd, flag, format, rest) as isize) as c_int }
 }
 
-unsafe fn vfscanf_with(
-    next: PrintFn,
-    file: *mut FILE,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
+unsafe fn vfscanf_with(next: PrintFn, file: *mut FILE, format: *const c_char, rest: Rest) -> c_int {
     // SAFETY: as above.
     let real = || unsafe { next(file, format, rest) };
     stream::read(Call::StreamScan, file, Wants::Some, real, |_| None)
@@ -260,8 +257,7 @@ unsafe fn putwc_with(
     wide: wchar_t,
     file: *mut FILE,
 ) -> Wide {
-    let produced =
-        |result: &Wide| if *result == Wide::MAX { 0 } else { encoded(wide as u32) };
+    let produced = |result: &Wide| if *result == Wide::MAX { 0 } else { encoded(wide as u32) };
     // SAFETY: as above.
     stream::write(Call::StreamWriteWide, file, None, || unsafe { next(wide, file) }, produced)
 }
