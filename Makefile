@@ -2,7 +2,7 @@
 CARGO ?= cargo
 AFFLUX = target/release/afflux
 
-.PHONY: all build quickstart test lint deps bench presets bench-search-lab figures clean
+.PHONY: all build quickstart test soak lint deps bench presets bench-search-lab figures clean
 
 all: build
 
@@ -15,6 +15,10 @@ quickstart: build
 
 test: lint
 	$(CARGO) test --workspace
+
+# Tests that kill processes, at more points than `make test` does.
+soak:
+	AFFLUX_KILLS=1000 $(CARGO) test --package afflux-node --test it -- death step_by_step --nocapture
 
 lint:
 	$(CARGO) fmt --check

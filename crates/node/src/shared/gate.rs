@@ -51,6 +51,7 @@ const CROWDED: Span = Span::from_millis(2);
 impl Shared {
     /// Asks for a place in the window of `path` for a request of `size_bytes` at `now`, and waits
     /// for it in turn until `deadline`. What held it is added to `holds` and to the path's totals.
+    /// A deadline that has passed means one look without waiting.
     ///
     /// A signal does not end the wait. Signal handlers may call this and may leave it by a long
     /// jump. Where the job has a limit on requests over all paths (fan-in), its place there is
@@ -130,12 +131,20 @@ impl Shared {
         }
         let mut ledger = HoldLedger::default();
         ledger.note(now, Some(hold.reason));
-        let entered = self.wait_in_turn(path, size_bytes, deadline, ask, hold, &mut ledger);
-        let totals = ledger.totals(entered.map_or_else(|_| clock::now(), |entered| entered.at));
+        let entered = match now < deadline {
+            true => self.wait_in_turn(path, size_bytes, deadline, ask, hold, &mut ledger),
+            false => Err(Refused::Deadline),
+        };
+        let end = match entered {
+            Ok(entered) => entered.at,
+            Err(_) if now < deadline => clock::now(),
+            Err(_) => now,
+        };
+        let totals = ledger.totals(end);
         holds.add(&totals);
         self.count_holds(path.index as usize, &totals);
         // Who comes next: after this one, or in its stead.
-        if entered.is_ok_and(|entered| entered.room) || entered.is_err() {
+        if entered.map_or(now < deadline, |entered| entered.room) {
             self.call_first(path.index as usize);
         }
         entered
@@ -223,7 +232,8 @@ impl Shared {
                 return Err(Refused::Deadline);
             }
             let version = self.head_of(path.index as usize);
-            if woken == Woken::Late && version == last_version {
+            let full = hold.until == Time::NEVER;
+            if woken == Woken::Late && full && version == last_version {
                 self.sweep_if_due(now);
             }
             last_version = version;

@@ -105,7 +105,7 @@ pub(super) struct Path {
     pub(super) credits: AtomicU32,
     /// The ticket that was drawn last.
     pub(super) tickets: AtomicU64,
-    /// When the path was made, or its job's setting last changed.
+    /// When the path was made.
     pub(super) made: AtomicU64,
 }
 
@@ -171,6 +171,8 @@ pub(super) struct Job {
     pub(super) paused: AtomicU32,
     /// Who writes the next setting.
     pub(super) writer: AtomicU64,
+    /// When it was set last.
+    pub(super) set: AtomicU64,
 }
 
 /// A setting as words, see [`super::settings`].

@@ -58,8 +58,12 @@ impl Shared {
                 self.follow_job(index, key.tenant);
                 return Ok(PathId { index: index as u32, key: word });
             }
-            if !self.insert(word)? && self.retire_idle() == 0 {
-                break;
+            if !self.insert(word)? {
+                // What the dead hold is not idle before it was given back.
+                self.sweep();
+                if self.retire_idle() == 0 {
+                    break;
+                }
             }
         }
         Err(Full { what: "paths", most: PATHS })
@@ -135,7 +139,8 @@ impl Shared {
                 key.is_some_and(|key| u64::from(key.tenant) + 1 == tenant)
             });
             // A setting may well be there before its paths, but not for so long.
-            if tenant != 0 && !used && freed > 0 {
+            let set = Time::from_nanos(job.set.load(Relaxed));
+            if tenant != 0 && !used && clock::now().since(set) >= IDLE {
                 let _ = job.tenant.compare_exchange(tenant, 0, SeqCst, Relaxed);
             }
         }

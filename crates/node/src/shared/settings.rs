@@ -203,6 +203,7 @@ impl Shared {
             for (number, job) in self.memory.image.jobs.iter().enumerate() {
                 let found = job.tenant.compare_exchange(0, wanted, AcqRel, Acquire);
                 if found.is_ok() || found == Err(wanted) {
+                    job.set.store(crate::clock::now().as_nanos(), Relaxed);
                     return Ok((number, job));
                 }
             }

@@ -44,7 +44,11 @@ impl Drop for Sitting<'_> {
     fn drop(&mut self) {
         let seat = self.seat();
         self.shared.stand_up(self.path, self.number);
-        seat.ticket.store(0, Relaxed);
+        // Called too late: it is somebody else's.
+        if seat.called.load(SeqCst) != 0 {
+            self.shared.call_first(self.path);
+        }
+        seat.ticket.store(0, SeqCst);
         seat.owner.store(0, Release);
     }
 }
@@ -127,11 +131,17 @@ impl Shared {
         waiting.iter().fold(0, |all, word| all | word.load(SeqCst)) != 0
     }
 
-    /// Calls who is first.
+    /// Calls who is first. Who leaves meanwhile either sees that it was called, or is seen to have
+    /// left; then it is the next one's turn.
     #[cold]
     pub(super) fn call_first(&self, path: usize) {
-        if let Some((number, _)) = self.first(path) {
+        for _ in 0..SEATS {
+            let Some((number, _)) = self.first(path) else { return };
             self.call(path, number);
+            let waiting = &self.memory.image.paths[path].waiting[number / 64];
+            if waiting.load(SeqCst) >> (number % 64) & 1 == 1 {
+                return;
+            }
         }
     }
 
@@ -175,7 +185,10 @@ impl Shared {
                 Some(64 * at + bit)
             })
         });
-        numbers.map(move |number| (number, image.seats[path][number].ticket.load(SeqCst)))
+        // A seat without a ticket is just being left.
+        numbers
+            .map(move |number| (number, image.seats[path][number].ticket.load(SeqCst)))
+            .filter(|(_, ticket)| *ticket != 0)
     }
 
     /// How many wait.

@@ -1,5 +1,6 @@
 //! A board on which processes count, to check from outside what they were admitted to. It knows
-//! nothing of what it checks: a file of atomic integers, mapped.
+//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both need
+//! unsafe code.
 
 use std::path::Path;
 use std::ptr;
@@ -62,5 +63,21 @@ impl Board {
 
     pub(crate) fn admitted(&self) -> u64 {
         self.lines.iter().map(|line| line.admitted.load(SeqCst)).sum()
+    }
+}
+
+/// Runs `life` in a forked child of this process, which then kills itself. In a process with
+/// threads it may neither allocate nor wait for a lock.
+pub(crate) fn fork_and_die(life: impl FnOnce()) -> nix::unistd::Pid {
+    // SAFETY: what the child calls uses no lock and no memory that another thread may be changing:
+    // that this is so is what the test is about.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Parent { child } => child,
+        nix::unistd::ForkResult::Child => {
+            life();
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+            loop {}
+        }
     }
 }

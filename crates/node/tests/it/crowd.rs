@@ -46,7 +46,16 @@ fn sixteen_processes_never_exceed_a_window_and_none_starves() {
         let counts: Vec<u64> =
             board.lines[..16].iter().map(|line| line.admitted.load(SeqCst)).collect();
         let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
-        assert!(*least > 0 && most / least < 4, "{counts:?}");
+        // A process may have the path to itself until the others have started, when requests take
+        // no time; those that take some meet.
+        assert!(*least > 0 && (micros == 0 || most / least < 4), "{counts:?}");
+        let waits = board.lines[..16].iter().map(|line| line.longest.load(SeqCst));
+        let longest = Span::from_nanos(waits.max().unwrap());
+        println!(
+            "window {window}, {micros} us: {} admitted, longest wait {longest}",
+            counts.iter().sum::<u64>()
+        );
+        assert!(longest < Span::from_millis(500), "{longest}");
         let holds = place.shared().paths()[0].counted.holds;
         assert!(holds.holds[HoldReason::Window.index()] > 0);
     }

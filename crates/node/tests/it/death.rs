@@ -7,6 +7,7 @@ use afflux_core::rng::Rng;
 use afflux_core::units::{Span, Time};
 use afflux_node::clock;
 
+use crate::board::fork_and_die;
 use crate::worker::{Place, until};
 
 /// How many points: 50, or what `AFFLUX_KILLS` says.
@@ -73,4 +74,79 @@ fn killed_at_random_nothing_leaks_and_nobody_hangs() {
         .collect();
     assert!(shared.admit(path, clock::now(), 4096, clock::now(), &mut holds).is_err());
     drop(slots);
+}
+
+/// A forked child has slots of its own, and leaves those of its parent alone.
+#[test]
+fn a_forked_child_dies_alone() {
+    let place = Place::new();
+    let path = place.set("fixed:5");
+    let shared = place.shared();
+    let in_flight = || shared.paths()[0].state.unwrap().in_flight();
+    let mut holds = HoldTotals::default();
+    let own = shared.admit(path, clock::now(), 4096, Time::NEVER, &mut holds).unwrap();
+    let child = fork_and_die(|| {
+        for _ in 0..2 {
+            let mut holds = HoldTotals::default();
+            let slot = shared.admit(path, clock::now(), 4096, Time::NEVER, &mut holds);
+            std::mem::forget(slot);
+        }
+        // Its parent's slot is not the child's to give back.
+        std::mem::forget(shared.observe(path, clock::now(), 4096));
+        shared.sweep();
+    });
+    until("the child is dead", || nix::sys::wait::waitpid(child, None).is_ok());
+    assert_eq!(in_flight(), 4);
+    assert_eq!(shared.sweep(), 1);
+    assert_eq!(in_flight(), 1);
+    own.reply(clock::now()).unwrap();
+    assert_eq!(in_flight(), 0);
+}
+
+/// After an `exec` the process lives on, but the program that had the slots does not.
+#[test]
+fn a_program_that_becomes_another_leaves_its_slots() {
+    let place = Place::new();
+    place.set("fixed:5");
+    let mut worker = place.crew("exec", 1).pop().unwrap();
+    let shared = place.shared();
+    until("the other program runs", || {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", worker.id())).unwrap();
+        name.trim() == "sleep"
+    });
+    assert_eq!(shared.paths()[0].state.unwrap().in_flight(), 2);
+    assert_eq!(shared.sweep(), 1);
+    assert_eq!(shared.paths()[0].state.unwrap().in_flight(), 0);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+}
+
+/// Stopped processes are alive and keep their slots, but nobody waits for one that only waits.
+#[test]
+fn stopped_processes_hold_nobody_up() {
+    let place = Place::new();
+    place.set("fixed:8");
+    let board = place.board();
+    let mut crew = place.crew("turns 100", 12);
+    board.begin.store(1, SeqCst);
+    clock::sleep(Span::from_millis(200));
+    let signal = |worker: &std::process::Child, signal| {
+        let pid = rustix::process::Pid::from_raw(worker.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    };
+    // Seven of them have at most seven slots.
+    crew[..7].iter().for_each(|worker| signal(worker, rustix::process::Signal::STOP));
+    for _ in 0..5 {
+        let before = board.admitted();
+        until("the others go on", || board.admitted() > before + 200);
+    }
+    crew[..7].iter().for_each(|worker| signal(worker, rustix::process::Signal::CONT));
+    let before: Vec<u64> = board.lines.iter().map(|line| line.admitted.load(SeqCst)).collect();
+    until("all go on", || {
+        (0..12).all(|line| board.lines[line].admitted.load(SeqCst) > before[line] + 10)
+    });
+    board.end.store(1, SeqCst);
+    crew.iter_mut().for_each(|worker| assert!(worker.wait().unwrap().success()));
+    assert!(board.most.load(SeqCst) <= 8);
+    assert_eq!(place.shared().paths()[0].state.unwrap().in_flight(), 0);
 }

@@ -241,12 +241,12 @@ fn a_scribbled_segment_does_no_harm() {
     let shared = place.shared();
     let mut rng = afflux_core::rng::Rng::new(11);
     let file = std::fs::File::options().write(true).open(file(&place)).unwrap();
-    for round in 0..40 {
+    for round in 0..12 {
         let mut noise = vec![0_u8; 1 << 18];
         noise.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
         // What stands in front is checked when a process attaches, and the keys would be gone.
         for start in [64, 9_000, 1 << 18, 1 << 20, 10 << 20] {
-            let end = noise.len().min(2_000 + 3_000 * round);
+            let end = noise.len().min(2_000 + 10_000 * round);
             std::os::unix::fs::FileExt::write_at(&file, &noise[..end], start).unwrap();
         }
         let mut holds = HoldTotals::default();

@@ -49,29 +49,42 @@ fn go_on(thread: Pid) {
     stopped(thread);
 }
 
-#[test]
-fn death_at_any_instruction_changes_nothing_or_all() {
-    let place = Place::new();
-    let path = place.set("fixed:2");
-    let (shared, board, points) = (place.shared(), place.board(), kills());
+/// Has workers make one request each and stops them after ever more instructions, `points` times;
+/// calls `at_point` with each, and with how many instructions the worker has made.
+fn at_all_points(place: &Place, points: u64, mut at_point: impl FnMut(Child, Pid, u64)) -> u64 {
+    let board = place.board();
     let mut instructions = 0;
-    let mut with_a_slot = 0;
     for point in 0..=points {
-        let Some((mut worker, thread)) = follow(&place) else { return };
+        let Some((worker, thread)) = follow(place) else { return 0 };
         let steps = if point == 0 { u64::MAX } else { point * instructions / points };
         let mut made = 0;
         while made < steps && board.ready.load(SeqCst) < 2 {
             go_on(thread);
             made += 1;
         }
-        let held = shared.paths()[0].state.unwrap().in_flight();
-        worker.kill().unwrap();
-        let _ = waitpid(thread, Some(WaitPidFlag::__WALL));
-        worker.wait().unwrap();
         if point == 0 {
             instructions = made;
         }
-        with_a_slot += u64::from(held);
+        at_point(worker, thread, made);
+    }
+    instructions
+}
+
+fn end(mut worker: Child, thread: Pid) {
+    worker.kill().unwrap();
+    let _ = waitpid(thread, Some(WaitPidFlag::__WALL));
+    worker.wait().unwrap();
+}
+
+#[test]
+fn death_at_any_instruction_changes_nothing_or_all() {
+    let place = Place::new();
+    let path = place.set("fixed:2");
+    let (shared, points) = (place.shared(), kills());
+    let mut with_a_slot = 0;
+    let instructions = at_all_points(&place, points, |worker, thread, made| {
+        with_a_slot += u64::from(shared.paths()[0].state.unwrap().in_flight());
+        end(worker, thread);
         shared.sweep();
         let state = shared.paths()[0].state.unwrap();
         assert_eq!((state.in_flight(), state.window()), (0, 2.0), "after {made} instructions");
@@ -80,8 +93,39 @@ fn death_at_any_instruction_changes_nothing_or_all() {
         let slots = [admit().unwrap(), admit().unwrap()];
         assert!(admit().is_err());
         drop(slots);
-    }
+    });
     println!("{instructions} instructions; of {points} deaths {with_a_slot} with a slot");
     // Else the points were not where they should be.
-    assert!(with_a_slot > points / 10 && with_a_slot < points, "{with_a_slot} of {points}");
+    let there = with_a_slot > points / 10 && with_a_slot < points;
+    assert!(instructions == 0 || there, "{with_a_slot} of {points}");
+}
+
+/// Another process may be put aside anywhere, for however long: the others go on, and it does when
+/// its time comes, with nothing counted twice and nothing lost.
+#[test]
+fn a_pause_at_any_instruction_holds_nobody_up() {
+    let place = Place::new();
+    let path = place.set("fixed:2");
+    let (shared, board, points) = (place.shared(), place.board(), kills());
+    let mut replies = 0;
+    at_all_points(&place, points, |worker, thread, made| {
+        let held = shared.paths()[0].state.unwrap().in_flight();
+        let mut holds = HoldTotals::default();
+        let mut admit = || shared.admit(path, clock::now(), 4096, clock::now(), &mut holds);
+        for _ in 0..3 {
+            let slots: Vec<_> = (held..2).map(|_| admit().unwrap()).collect();
+            assert!(admit().is_err(), "after {made} instructions");
+            for slot in slots {
+                slot.reply(clock::now()).unwrap();
+                replies += 1;
+            }
+        }
+        ptrace::detach(thread, None).unwrap();
+        until("it goes on", || board.ready.load(SeqCst) == 2);
+        replies += 5;
+        let report = &shared.paths()[0];
+        assert_eq!(report.state.unwrap().in_flight(), 0, "after {made} instructions");
+        assert_eq!(report.counted.replies, replies, "after {made} instructions");
+        end(worker, thread);
+    });
 }

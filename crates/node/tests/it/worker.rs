@@ -96,9 +96,9 @@ fn worker() {
     match words[0] {
         "turns" => work.turns(words[1].parse().unwrap()),
         "threads" => work.threads(),
-        "forks" => work.turns(50),
         "hold" => work.hold(words[1].parse().unwrap()),
         "once" => work.once(),
+        "exec" => work.exec(),
         other => panic!("no task {other}"),
     }
 }
@@ -161,6 +161,18 @@ impl Work {
         self.board.ready.fetch_add(1, SeqCst);
         until("the end", || self.board.end.load(SeqCst) != 0);
         drop(slots);
+    }
+
+    /// Takes two slots and becomes another program, which knows nothing of them.
+    fn exec(&self) {
+        let path = self.shared.path(KEY).unwrap();
+        let mut holds = HoldTotals::default();
+        for _ in 0..2 {
+            let slot = self.shared.admit(path, clock::now(), 4096, Time::NEVER, &mut holds);
+            std::mem::forget(slot.unwrap());
+        }
+        self.board.ready.fetch_add(1, SeqCst);
+        panic!("{}", std::os::unix::process::CommandExt::exec(Command::new("sleep").arg("60")));
     }
 
     /// Warms up, waits to be watched, and then makes one request.
