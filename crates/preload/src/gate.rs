@@ -84,12 +84,13 @@ pub(crate) unsafe fn pass(transfer: &Transfer, real: impl FnOnce() -> isize) -> 
         run::count(transfer.call, seen.kind(), result);
         return result;
     }
-    let entry = enter(transfer, row, seen);
+    let mut passing = Passing::none();
+    let entry = enter(transfer, row, seen, &mut passing);
     let result = match entry.course {
         Course::Made(result) => result,
         _ => real(),
     };
-    leave(entry, transfer, row, seen, result);
+    leave(&entry, &mut passing, transfer, row, seen, result);
     result
 }
 
@@ -117,32 +118,40 @@ enum Course {
     /// It was made already, while it was found out.
     Made(isize),
     /// It reaches servers.
-    Remote(Option<Passing>),
+    Remote,
 }
 
-/// Prepares a regulated call: waits for its places where it needs any. Until its end the thread is
-/// not cancelled.
+/// Prepares a regulated call: waits for its places, kept in `passing`, where it needs any. Until its
+/// end the thread is not cancelled.
 #[inline]
-pub(crate) fn enter(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Entry {
+pub(crate) fn enter(
+    transfer: &Transfer,
+    row: &Descriptor,
+    seen: Seen,
+    passing: &mut Passing,
+) -> Entry {
     let cancellable = raw::hold_cancellation();
-    Entry { course: course(transfer, row, seen), cancellable }
+    let course = course(transfer, row, seen);
+    if matches!(course, Course::Remote) {
+        remote(transfer, seen, passing);
+    }
+    Entry { course, cancellable }
 }
 
 /// Counts a regulated call that returned `result`, and gives its places back.
 #[inline]
 pub(crate) fn leave(
-    entry: Entry,
+    entry: &Entry,
+    passing: &mut Passing,
     transfer: &Transfer,
     row: &'static Descriptor,
     seen: Seen,
     result: isize,
 ) {
     match entry.course {
-        Course::Remote(passing) => {
+        Course::Remote => {
             run::count(transfer.call, Kind::Regulated, result);
-            if let Some(passing) = passing {
-                run::hook((), |run| passing.leave(run, result));
-            }
+            run::hook((), |run| passing.leave(run, result));
         }
         Course::Clocked(since) => {
             let ticks = raw::ticks().wrapping_sub(since);
@@ -156,11 +165,11 @@ pub(crate) fn leave(
 
 fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
     if seen.is_direct() {
-        return remote(transfer, seen);
+        return Course::Remote;
     }
     if transfer.call.class().moves != Moves::In {
         let synchronous = seen.is_synchronous() || transfer.synchronous;
-        return if synchronous { remote(transfer, seen) } else { Course::Local };
+        return if synchronous { Course::Remote } else { Course::Local };
     }
     if transfer.impatient {
         return Course::Local;
@@ -177,7 +186,7 @@ fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
         Answer::Warm => Course::Clocked(raw::ticks()),
         Answer::Cached => Course::Local,
         Answer::Read(result) => Course::Made(result),
-        Answer::Missing => remote(transfer, seen),
+        Answer::Missing => Course::Remote,
     }
 }
 
@@ -227,86 +236,93 @@ fn class_of(call: Call) -> Class {
 /// A call that reaches servers takes a place on each path that it touches, in the order of the
 /// servers so that two calls never wait for each other. It is never cut, since a program may count on
 /// a call being one.
-#[inline(never)]
-fn remote(transfer: &Transfer, seen: Seen) -> Course {
-    Course::Remote(run::hook(None, |run| {
+fn remote(transfer: &Transfer, seen: Seen, passing: &mut Passing) {
+    run::hook((), |run| {
         let needs_place = transfer.offset.is_none() && places::is_striped(seen.place());
         let position = if needs_place { raw::position(transfer.fd) } else { None };
         let offset = transfer.offset.or(position).unwrap_or(0);
-        let class = class_of(transfer.call);
-        Some(Passing::enter(run, class, seen, offset, transfer.length() as u64))
-    }))
+        passing.enter(run, class_of(transfer.call), seen, offset, transfer.length() as u64);
+    });
 }
 
 /// Paths on which one request takes places; a wider one takes them on the first of its servers.
 const WIDE: usize = 8;
 
-/// A request on its way.
+/// A request on its way, or none. Filled and emptied in place: its slots are too many to be moved.
 pub(crate) struct Passing {
     class: Class,
-    first: Server,
+    first: Option<Server>,
     sent: Time,
     slots: [Option<Slot<'static>>; WIDE],
 }
 
 impl Passing {
+    /// Nothing is on its way.
+    #[inline]
+    pub(crate) const fn none() -> Self {
+        Self { class: Class::Write, first: None, sent: Time::ZERO, slots: [const { None }; WIDE] }
+    }
+
     /// Takes the places, or goes without where there are none to be had.
     pub(crate) fn enter(
+        &mut self,
         run: &'static Run,
         class: Class,
         seen: Seen,
         offset: u64,
         bytes: u64,
-    ) -> Self {
+    ) {
+        (self.class, self.sent) = (class, clock::now());
+        self.first = Some(places::first(seen.place(), offset));
+        if run.shared.is_none() {
+            return;
+        }
         let touched = places::touched(seen.place(), offset, bytes);
         let servers = touched.servers();
-        let first = places::first(seen.place(), offset);
-        let sent = clock::now();
-        let mut passing = Self { class, first, sent, slots: [const { None }; WIDE] };
-        if run.shared.is_none() {
-            return passing;
-        }
         let waits = !seen.is_non_blocking();
         let each = bytes / servers.len().max(1) as u64;
         let each = u32::try_from(each).unwrap_or(u32::MAX);
-        for (slot, server) in passing.slots.iter_mut().zip(servers) {
-            *slot = admit(run, *server, class, passing.sent, each, waits);
+        for (slot, server) in self.slots.iter_mut().zip(servers) {
+            *slot = admit(run, *server, class, self.sent, each, waits);
             if let Some(slot) = slot {
-                passing.sent = slot.sent();
+                self.sent = slot.sent();
             }
         }
         if !waits {
             run::tally().escape(Cause::NonBlocking, bytes);
         }
-        passing
     }
 
     /// Gives the places back and counts what came of the request. One that failed says nothing of
     /// the time that a server takes; its places are given back as if it had not been sent.
-    pub(crate) fn leave(self, run: &Run, result: isize) {
-        if let Ok(bytes) = u64::try_from(result) {
-            self.answered(run, bytes, true);
+    pub(crate) fn leave(&mut self, run: &Run, result: isize) {
+        match u64::try_from(result) {
+            Ok(bytes) => self.answered(run, bytes, true),
+            Err(_) => self.slots = [const { None }; WIDE],
         }
     }
 
     /// The same for a call that made `bytes` durable, which were counted when they were written.
-    pub(crate) fn leave_durable(self, run: &Run, result: isize, bytes: u64) {
-        if result >= 0 {
-            self.answered(run, bytes, false);
+    pub(crate) fn leave_durable(&mut self, run: &Run, result: isize, bytes: u64) {
+        match result {
+            0.. => self.answered(run, bytes, false),
+            _ => self.slots = [const { None }; WIDE],
         }
     }
 
-    fn answered(self, run: &Run, bytes: u64, moves: bool) {
+    fn answered(&mut self, run: &Run, bytes: u64, moves: bool) {
         let now = clock::now();
         let mut rule = None;
-        for slot in self.slots.into_iter().flatten() {
+        for slot in self.slots.iter_mut().filter_map(Option::take) {
             rule = rule.or(slot.reply(now).and_then(|ruling| ruling.rule));
         }
-        let Some(block) = self.first.block(self.class) else { return };
-        let process_time = now.since(self.sent);
-        run::tally().ended(block, &Ended { bytes, process_time, rule });
-        if moves {
-            run::tally().moved(block, run::second(run), bytes);
+        let block = self.first.and_then(|server| server.block(self.class));
+        if let Some(block) = block {
+            let process_time = now.since(self.sent);
+            run::tally().ended(block, &Ended { bytes, process_time, rule });
+            if moves {
+                run::tally().moved(block, run::second_of(run, now), bytes);
+            }
         }
     }
 }

@@ -170,7 +170,13 @@ pub(crate) fn count_call(call: Call) {
 /// The second of the run that it is now.
 #[inline]
 pub(crate) fn second(run: &Run) -> u64 {
-    clock::coarse().since(run.start).as_nanos() / 1_000_000_000
+    second_of(run, clock::coarse())
+}
+
+/// The second of the run that a time lies in.
+#[inline]
+pub(crate) fn second_of(run: &Run, now: Time) -> u64 {
+    now.since(run.start).as_nanos() / 1_000_000_000
 }
 
 /// Makes a file for the counters, or memory where no file can be made: then they are lost, but the

@@ -15,7 +15,7 @@ use afflux_core::class::Class;
 use afflux_node::calls::{Call, Kind};
 
 use crate::descriptors::{Descriptor, Seen};
-use crate::gate::{self, Transfer};
+use crate::gate::{self, Passing, Transfer};
 use crate::{look, run};
 
 /// The head of the structure behind a stream, as `bits/types/struct_FILE.h` has it.
@@ -152,11 +152,15 @@ fn refill<R>(
     // A regulated stream whose buffer may do is let pass; whether it does is asked where it can be.
     let sure = there == 0 || matches!(wants, Wants::Bytes(_)) || has_none(before, wants);
     let regulated = regulated.filter(|(_, seen)| seen.is_regulated() && sure);
-    let entry = regulated.map(|(row, seen)| (gate::enter(&transfer, row, seen), row, seen));
+    let mut passing = Passing::none();
+    let entry =
+        regulated.map(|(row, seen)| (gate::enter(&transfer, row, seen, &mut passing), row, seen));
     let result = real();
     let fetched = fetched(before, stream.ahead(), consumed(&result)) as isize;
     match entry {
-        Some((entry, row, seen)) => gate::leave(entry, &transfer, row, seen, fetched),
+        Some((entry, row, seen)) => {
+            gate::leave(&entry, &mut passing, &transfer, row, seen, fetched);
+        }
         None => {
             let seen = look::at(stream.fd());
             run::count(call, seen.map_or(Kind::Other, |(_, seen)| seen.kind()), fetched);
@@ -235,12 +239,13 @@ fn write_through<R>(
 ) -> R {
     let before = stream.pending();
     let transfer = Transfer::here(call, stream.fd(), before.max(1) as usize);
-    let entry = gate::enter(&transfer, row, seen);
+    let mut passing = Passing::none();
+    let entry = gate::enter(&transfer, row, seen, &mut passing);
     let result = real();
     let after = stream.pending();
     row.buffered.store(u32::try_from(after).unwrap_or(u32::MAX), Relaxed);
     let written = (before + produced(&result)).saturating_sub(after);
-    gate::leave(entry, &transfer, row, seen, written as isize);
+    gate::leave(&entry, &mut passing, &transfer, row, seen, written as isize);
     result
 }
 
@@ -267,6 +272,9 @@ fn flush(fd: c_int, bytes: u64) {
 /// At the end of the program: counts what was put in line into the buffers of the standard streams,
 /// which the C library will write when nobody is there to see it.
 pub(crate) fn count_last() {
+    if run::active().is_none() {
+        return;
+    }
     // SAFETY: the C library's own variables, valid as long as it is.
     let streams = unsafe { [stdout, stderr] };
     for stream in streams.into_iter().filter_map(Stream::of) {

@@ -54,12 +54,12 @@ fn durable(call: Call, fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
         return result;
     };
     let bytes = row.unsynced.load(Relaxed);
-    let passing = if (1..=ONE_REQUEST).contains(&bytes) {
-        run::hook(None, |run| Some(Passing::enter(run, Class::Write, seen, 0, bytes)))
-    } else {
-        None
-    };
+    let mut passing = Passing::none();
+    let is_one = (1..=ONE_REQUEST).contains(&bytes);
     let cancellable = raw::hold_cancellation();
+    if is_one {
+        run::hook((), |run| passing.enter(run, Class::Write, seen, 0, bytes));
+    }
     let result = real();
     run::count(call, Kind::Regulated, 0);
     if result == 0 {
@@ -67,7 +67,7 @@ fn durable(call: Call, fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
         row.unsynced.fetch_sub(bytes, Relaxed);
         behind::synced(fd);
     }
-    if let Some(passing) = passing {
+    if is_one {
         run::hook((), |run| passing.leave_durable(run, result as isize, bytes));
     }
     raw::allow_cancellation(cancellable);
