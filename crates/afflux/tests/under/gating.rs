@@ -40,6 +40,8 @@ fn reads_are_held_when_the_page_cache_lacks_them_and_only_then() {
     for how in ["read", "pread", "fread"] {
         let cold = under(dir.path(), &["--policy", "fixed:8"], &[program, how, "cold"]);
         let cold = cold.expect_success();
+        // Read outside of the library, so that the page cache has all of it.
+        assert_eq!(std::fs::read(dir.path().join("data")).unwrap().len(), 4 << 20);
         let warm = under(dir.path(), &["--policy", "fixed:8"], &[program, how, "warm"]);
         let warm = warm.expect_success();
         println!("{how}: {} cold, {} warm", cold.requests("read"), warm.requests("read"));

@@ -34,6 +34,8 @@ fn fio_verifies_what_every_engine_wrote() {
         let requests = (ran.requests("read"), ran.requests("write"));
         println!("{engine}: {requests:?}, {}", ran.report["escapes"]);
         match cause {
+            // fio does not read back what it wrote with this engine.
+            None if engine == "vsync" => assert!(requests.1 >= 512, "{requests:?}"),
             None => assert!(requests.0 >= 512 && requests.1 >= 512, "{engine}: {requests:?}"),
             Some("splice") => {
                 assert!(ran.escapes("splice") + ran.calls("splice").0 > 0, "{engine}")
@@ -50,13 +52,13 @@ fn stress_ng_finds_its_data_right() {
     }
     for setting in SETTINGS {
         let dir = on_disk();
-        let script = "stress-ng --temp-path . --verify --metrics-brief --timeout 20 \
+        let script = "stress-ng --temp-path . --verify --metrics-brief --timeout 30 \
             --hdd 1 --hdd-ops 200 --hdd-bytes 4m --seek 1 --seek-ops 500 --copy-file 1 \
-            --copy-file-ops 50 --copy-file-bytes 4m --readahead 1 --readahead-ops 50 \
+            --copy-file-ops 5 --copy-file-bytes 128m --readahead 1 --readahead-ops 50 \
             --readahead-bytes 4m --fallocate 1 --fallocate-ops 20 --rename 1 --rename-ops 200 \
-            --link 1 --link-ops 50 --sync-file 1 --sync-file-ops 20 --sync-file-bytes 2m \
+            --sync-file 1 --sync-file-ops 20 --sync-file-bytes 2m \
             --dup 1 --dup-ops 50 --fcntl 1 --fcntl-ops 200 --sendfile 1 --sendfile-ops 50 \
-            --splice 1 --splice-ops 50 --lockf 1 --lockf-ops 200 --vforkmany 1 --vforkmany-ops 5";
+            --splice 1 --splice-ops 50 --lockf 1 --lockf-ops 200";
         let ran = under(dir.path(), setting, &sh(script)).expect_success();
         assert!(
             ran.calls("write").1 + ran.calls("pwrite").1 > 1_000_000,
@@ -66,11 +68,11 @@ fn stress_ng_finds_its_data_right() {
     }
 }
 
-/// Runs a program of python. A program, not a test suite, is what fails to import here.
+/// Whether python has a module of its own tests.
 fn python_has(module: &str) -> bool {
-    let found = std::process::Command::new("python3").args(["-c", &format!("import {module}")]);
-    let mut found = found;
-    found.output().is_ok_and(|output| output.status.success())
+    let mut python = std::process::Command::new("python3");
+    let output = python.args(["-c", &format!("import {module}")]).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 
 use afflux_core::class::Class;
-use afflux_node::calls::{Call, Kind};
+use afflux_node::calls::{Call, Cause, Kind};
 use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::descriptors::Seen;
@@ -285,5 +285,9 @@ unsafe fn splice_with(
     // SAFETY: the program's own call.
     let result = unsafe { next(from, from_at, to, to_at, bytes, flags) };
     across([Call::Splice, Call::SplicedFrom], from, to, to_at, result);
+    let regulated = |fd| look::at(fd).is_some_and(|(_, seen)| seen.is_regulated());
+    if run::active().is_some() && result > 0 && (regulated(from) || regulated(to)) {
+        run::tally().escape(Cause::Spliced, result as u64);
+    }
     result
 }
