@@ -86,7 +86,8 @@ fn measure(program: &Path, dir: &Path, mode: &str) -> Vec<(String, f64)> {
     pairs.map(|(call, nanos)| (call.to_owned(), nanos.parse().unwrap())).collect()
 }
 
-/// What the library adds to the start and end of a process: a shell starts many, alone and under it.
+/// What the library adds to the start and end of a process: a shell starts many, alone and under
+/// it.
 fn starts() {
     let script = format!("for i in $(seq {STARTS}); do /bin/true; done");
     let time = |mut command: Command| {

@@ -2,8 +2,8 @@
 //!
 //! A process time exists only for work that reaches a server. So a call is *gated* only if it goes
 //! there now: direct I/O, synchronous writes, reads that the page cache cannot answer. All others
-//! are counted and touch no window. Calls that cannot be seen to their end are *escaped*: counted by
-//! cause, so that a report can say what it does not know.
+//! are counted and touch no window. Calls that cannot be seen to their end are *escaped*: counted
+//! by cause, so that a report can say what it does not know.
 
 /// Which way a call moves the bytes of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

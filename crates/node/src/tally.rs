@@ -6,8 +6,8 @@
 //! after all destructors have run is in the file, too.
 //!
 //! The file is an array of 64-bit words in the machine's order, since it never leaves the machine.
-//! It begins with [`MAGIC`]; another version has another magic. It is sparse: a program that touches
-//! two paths occupies some tens of kilobytes.
+//! It begins with [`MAGIC`]; another version has another magic. It is sparse: a program that
+//! touches two paths occupies some tens of kilobytes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -228,7 +228,8 @@ impl<'a> Tally<'a> {
         None
     }
 
-    /// Takes over the paths of `other`, so that they have the same blocks here, with nothing counted.
+    /// Takes over the paths of `other`, so that they have the same blocks here, with nothing
+    /// counted.
     pub fn adopt(&self, other: &Tally<'_>) {
         for number in 0..PATHS as u16 {
             let start = PathBlock(number).start();
@@ -360,8 +361,8 @@ pub enum TallyError {
 }
 
 impl Told {
-    /// Reads the file's bytes. `source(at, bytes)` fills `bytes` from offset `at`, so that the parts
-    /// of a sparse file that were never touched need not be read.
+    /// Reads the file's bytes. `source(at, bytes)` fills `bytes` from offset `at`, so that the
+    /// parts of a sparse file that were never touched need not be read.
     ///
     /// # Errors
     /// It is no tally file of this version, or the source fails.

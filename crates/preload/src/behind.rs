@@ -3,9 +3,9 @@
 //!
 //! After each full part its write-back is started, and it keeps a place in the window of its path
 //! until it is on the server. Is the window full, the writer waits for the oldest of its own parts.
-//! So the kernel never has more of the program's data to write at once than the window allows, and a
-//! final `fsync` finds nearly nothing to do. Data is written by the kernel as ever: nothing is kept,
-//! copied or put in another order here.
+//! So the kernel never has more of the program's data to write at once than the window allows, and
+//! a final `fsync` finds nearly nothing to do. Data is written by the kernel as ever: nothing is
+//! kept, copied or put in another order here.
 
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -36,8 +36,8 @@ struct Part {
     slot: Slot<'static>,
 }
 
-/// Oldest first among those of a descriptor. Taken by attempt only: who finds it taken goes without,
-/// so that nobody waits for it, in a signal handler or after a fork.
+/// Oldest first among those of a descriptor. Taken by attempt only: who finds it taken goes
+/// without, so that nobody waits for it, in a signal handler or after a fork.
 static UNDER_WAY: Mutex<[Option<Part>; PARTS]> = Mutex::new([const { None }; PARTS]);
 
 /// How many parts there are, so that those who have none need not look.

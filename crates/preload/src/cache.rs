@@ -1,8 +1,8 @@
 //! Whether a read will be answered by the page cache, or must wait for a server.
 //!
 //! Asking costs a system call, more than a cached read can afford. So a descriptor whose last reads
-//! were all cached is only clocked, by the processor's counter, and asked about again after one that
-//! was slow. Where asking is worth it, the kernel is asked in the cheapest way that it knows:
+//! were all cached is only clocked, by the processor's counter, and asked about again after one
+//! that was slow. Where asking is worth it, the kernel is asked in the cheapest way that it knows:
 //!
 //! 1. a read at an offset is tried with the flag that makes it end rather than wait: if all is
 //!    there, it was the read itself;
@@ -93,8 +93,8 @@ fn by_trying(row: &Descriptor, reading: &Reading) -> Option<Answer> {
         return None;
     }
     let flags = libc::RWF_NOWAIT as usize;
-    // SAFETY: the buffers are the program's, for a read of the same bytes; a bad pointer is an error
-    // here as there.
+    // SAFETY: the buffers are the program's, for a read of the same bytes; a bad pointer is an
+    // error here as there.
     let got = unsafe {
         let fd = reading.fd as usize;
         raw::call(

@@ -3,8 +3,8 @@
 //!
 //! A descriptor is looked at when it is first used, whoever opened it, and forgotten when it is
 //! closed or replaced. The word carries a generation, so that what was found out about the old file
-//! is never kept for a new one. A wrong word does no harm to data: the program's own call is made on
-//! its own descriptor whatever stands here.
+//! is never kept for a new one. A wrong word does no harm to data: the program's own call is made
+//! on its own descriptor whatever stands here.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,5 @@
-//! What the environment tells the library: the variables that `afflux run` sets, and the kill switch.
+//! What the environment tells the library: the variables that `afflux run` sets, and the kill
+//! switch.
 
 use afflux_core::units::{Span, Time};
 
@@ -23,7 +24,8 @@ pub(crate) struct Environment {
     pub(crate) patience: Span,
 }
 
-/// Held requests go after this time, unless told otherwise: whatever happened, a program never hangs.
+/// Held requests go after this time, unless told otherwise: whatever happened, a program never
+/// hangs.
 const PATIENCE: Span = Span::from_secs(60);
 
 impl Environment {

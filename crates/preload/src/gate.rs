@@ -1,5 +1,5 @@
-//! The passage of a call that moves bytes: whether it reaches a server, the places in the windows of
-//! its paths, and what is counted.
+//! The passage of a call that moves bytes: whether it reaches a server, the places in the windows
+//! of its paths, and what is counted.
 //!
 //! The program's own call is made outside of everything that can fail, exactly once, and what it
 //! returns is returned. A call that holds places cannot be cancelled until it has given them back;
@@ -121,8 +121,8 @@ enum Course {
     Remote,
 }
 
-/// Prepares a regulated call: waits for its places, kept in `passing`, where it needs any. Until its
-/// end the thread is not cancelled.
+/// Prepares a regulated call: waits for its places, kept in `passing`, where it needs any. Until
+/// its end the thread is not cancelled.
 #[inline]
 pub(crate) fn enter(
     transfer: &Transfer,
@@ -234,8 +234,8 @@ fn class_of(call: Call) -> Class {
 }
 
 /// A call that reaches servers takes a place on each path that it touches, in the order of the
-/// servers so that two calls never wait for each other. It is never cut, since a program may count on
-/// a call being one.
+/// servers so that two calls never wait for each other. It is never cut, since a program may count
+/// on a call being one.
 fn remote(transfer: &Transfer, seen: Seen, passing: &mut Passing) {
     run::hook((), |run| {
         let needs_place = transfer.offset.is_none() && places::is_striped(seen.place());

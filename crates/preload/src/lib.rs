@@ -1,10 +1,10 @@
 //! `libafflux.so`: regulates and measures the I/O of programs that know nothing of it.
 //!
-//! The dynamic linker loads it before the C library (`LD_PRELOAD`, set by `afflux run`), so that the
-//! names that it defines come first. Each wrapper makes the program's own call, exactly once, on the
-//! program's own descriptor, and hands on what it returns with `errno` untouched. Around the call it
-//! counts, and where the call reaches a server it takes a place in the window that all processes of
-//! the node share.
+//! The dynamic linker loads it before the C library (`LD_PRELOAD`, set by `afflux run`), so that
+//! the names that it defines come first. Each wrapper makes the program's own call, exactly once,
+//! on the program's own descriptor, and hands on what it returns with `errno` untouched. Around the
+//! call it counts, and where the call reaches a server it takes a place in the window that all
+//! processes of the node share.
 //!
 //! What must hold, whatever happens:
 //!

@@ -176,7 +176,8 @@ fn claim(state: &AtomicU8) -> bool {
     state.compare_exchange(FREE, WRITTEN, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
-/// The servers of `length` bytes at `offset` of a file in `place`, in ascending order and each once.
+/// The servers of `length` bytes at `offset` of a file in `place`, in ascending order and each
+/// once.
 pub(crate) fn touched(mut place: u16, offset: u64, length: u64) -> Touched {
     let mut touched = Touched { servers: [Server(0); STRIPES], count: 0 };
     let end = offset.saturating_add(length.max(1));

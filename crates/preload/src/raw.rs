@@ -1,8 +1,8 @@
 //! System calls made directly: they neither touch `errno` nor pass through names that this library
 //! itself defines.
 //!
-//! `unsafe` here: a system call is an instruction with its arguments in registers; what it does with
-//! pointers is up to its callers, who say why theirs are good.
+//! `unsafe` here: a system call is an instruction with its arguments in registers; what it does
+//! with pointers is up to its callers, who say why theirs are good.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::AtomicU64;
@@ -188,8 +188,8 @@ pub(crate) fn map_words(fd: Option<c_int>, words: usize) -> Option<&'static [Ato
     let (protection, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
     let flags = shared | if fd.is_none() { libc::MAP_ANONYMOUS } else { 0 };
     let fd = fd.unwrap_or(-1) as usize;
-    // SAFETY: a new mapping at a place that the kernel chooses; it is never unmapped, and words that
-    // are accessed atomically only may be shared with anybody.
+    // SAFETY: a new mapping at a place that the kernel chooses; it is never unmapped, and words
+    // that are accessed atomically only may be shared with anybody.
     unsafe {
         let args = [0, words * 8, protection as usize, flags as usize, fd, 0];
         let at = call(libc::SYS_mmap, args);

@@ -25,7 +25,8 @@ pub(crate) enum Mode {
     Observe,
     /// Requests that reach a server are held as the controllers say.
     Gate,
-    /// The same, and full parts of what was written are sent to the server while the program goes on.
+    /// The same, and full parts of what was written are sent to the server while the program goes
+    /// on.
     WriteBehind,
 }
 
@@ -98,8 +99,8 @@ fn attach(environment: &Environment) -> (Option<Shared>, bool) {
     (private, true)
 }
 
-/// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names that
-/// this library defines still pass everything through.
+/// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names
+/// that this library defines still pass everything through.
 fn load_rules(name: &str) -> Result<RuleFile, String> {
     let text = match name.strip_prefix("shipped:") {
         Some(name) => rules::shipped(name).map(str::to_owned).ok_or("not shipped".to_owned())?,

@@ -1,7 +1,7 @@
 //! The beginning and the end of a process.
 //!
-//! `unsafe` here: the dynamic linker is told to call two functions of ours, and hands the first what
-//! the program was started with.
+//! `unsafe` here: the dynamic linker is told to call two functions of ours, and hands the first
+//! what the program was started with.
 
 use std::ffi::{CStr, c_char, c_int};
 

@@ -1,5 +1,5 @@
-//! Programs that the library cannot be loaded into: static ones, privileged ones, and those that are
-//! started with an environment that does not name it.
+//! Programs that the library cannot be loaded into: static ones, privileged ones, and those that
+//! are started with an environment that does not name it.
 //!
 //! `unsafe` here: the path and the environment are the program's arguments of a call that will read
 //! them, too; they are read with the kernel's help, since they may be bad.

@@ -1,12 +1,12 @@
 //! Streams of the C library: what lies in their buffers, and what of a call goes through them.
 //!
 //! A call that the buffer answers moves nothing and is only counted. What the C library does when a
-//! buffer is empty or full cannot be intercepted, so it is told from the buffer before and after the
-//! call. Its layout is part of the C library's binary interface: old programs read it in line.
+//! buffer is empty or full cannot be intercepted, so it is told from the buffer before and after
+//! the call. Its layout is part of the C library's binary interface: old programs read it in line.
 //!
 //! `unsafe` here: the fields of a stream are read through the program's pointer, which the call
-//! itself is about to follow. No lock is taken; another thread may change them at the same time, and
-//! then a count is off by what that thread moved.
+//! itself is about to follow. No lock is taken; another thread may change them at the same time,
+//! and then a count is off by what that thread moved.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;

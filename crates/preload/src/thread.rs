@@ -1,4 +1,5 @@
-//! What a thread remembers: that it is inside the library, and which copy of the counters is its own.
+//! What a thread remembers: that it is inside the library, and which copy of the counters is its
+//! own.
 //!
 //! Constant at the start and without destructor, so that the first access allocates nothing and the
 //! last may come after all destructors have run.

@@ -206,8 +206,8 @@ fn blank(about: &About, setting: &Setting, roots: &[String]) -> RunRecord {
 /// How often counters of programs that have ended are gathered.
 const GATHER: Span = Span::from_millis(500);
 
-/// Runs the command to its end. A signal that would end this process ends the command instead, whose
-/// end is then reported.
+/// Runs the command to its end. A signal that would end this process ends the command instead,
+/// whose end is then reported.
 fn under_the_library(
     command: &mut Command,
     folder: &Path,

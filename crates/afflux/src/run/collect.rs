@@ -39,8 +39,8 @@ pub(crate) struct Gathered {
     pub(crate) unread: Vec<String>,
 }
 
-/// One program of a process: the kernel's counts when the library was ready in it, and when it became
-/// another program.
+/// One program of a process: the kernel's counts when the library was ready in it, and when it
+/// became another program.
 #[derive(Clone, Copy, Debug)]
 struct Image {
     started: u64,

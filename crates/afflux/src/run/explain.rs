@@ -1,4 +1,5 @@
-//! Why requests were held: for each path, what held them, what that means, and what would change it.
+//! Why requests were held: for each path, what held them, what that means, and what would change
+//! it.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,6 @@
-//! The folder of a run while it lives: the counters of its programs, and what `afflux ctl` must know
-//! of it. It lies in memory where there is a file system for that, since counters are written often.
+//! The folder of a run while it lives: the counters of its programs, and what `afflux ctl` must
+//! know of it. It lies in memory where there is a file system for that, since counters are written
+//! often.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
-//! Starts a command and waits for it and all that it leaves behind, and asks the kernel what each of
-//! them has read and written.
+//! Starts a command and waits for it and all that it leaves behind, and asks the kernel what each
+//! of them has read and written.
 //!
 //! The kernel keeps the count of a process until its parent has waited for it, and adds it to the
 //! parent's count then. So each child is asked about when it has ended and was not yet waited for:
-//! its count contains those of all its own children. Processes whose parent has ended become children
-//! of this one.
+//! its count contains those of all its own children. Processes whose parent has ended become
+//! children of this one.
 
 use std::fs;
 use std::io;

@@ -36,8 +36,8 @@ pub(crate) fn find() -> Result<PathBuf, Failure> {
     })
 }
 
-/// `LD_PRELOAD` for a child: the library behind those that are there already. The loader takes spaces
-/// and colons as separators, so that a path that contains one cannot be named.
+/// `LD_PRELOAD` for a child: the library behind those that are there already. The loader takes
+/// spaces and colons as separators, so that a path that contains one cannot be named.
 pub(crate) fn preload(library: &Path, before: Option<&OsStr>) -> Result<OsString, Failure> {
     let text = library.as_os_str().as_encoded_bytes();
     if text.contains(&b' ') || text.contains(&b':') {

@@ -258,8 +258,8 @@ impl Coverage {
 
 impl RunRecord {
     /// Coverage of reads and of writes. From what the kernel counted are taken what the loader and
-    /// the library did, and what went through pipes and sockets; what is known to have gone past the
-    /// kernel's count is added.
+    /// the library did, and what went through pipes and sockets; what is known to have gone past
+    /// the kernel's count is added.
     pub(crate) fn coverage(&self) -> [Coverage; 2] {
         let program = self.kernel.minus(self.loader).minus(self.own);
         let of = |pick: fn(&Bytes) -> u64| {

@@ -3,7 +3,8 @@
 use crate::built::compile;
 use crate::common::{on_disk, under};
 
-/// The ways in which the library may be put under a program. In the narrow ones every request waits.
+/// The ways in which the library may be put under a program. In the narrow ones every request
+/// waits.
 const WAYS: &[&[&str]] = &[
     &["--observe"],
     &["--policy", "fixed:8"],

@@ -133,7 +133,8 @@ mod tests {
 
     use super::*;
 
-    /// The head of a real file (two bytes of its end were not shown), and one object for its stripe.
+    /// The head of a real file (two bytes of its end were not shown), and one object for its
+    /// stripe.
     const CAPTURED: &str = "d00bd10b 01000000 0600000000000000 0004000002000000 00001000 0100 0000";
 
     fn hex(text: &str) -> Vec<u8> {

@@ -1,8 +1,9 @@
 //! Calls that make, copy, change or end descriptors.
 //!
-//! `unsafe` here: the arguments are the program's, and are handed on as they came. Functions that the
-//! C library declares with a variable part take it as one machine word, which is how both supported
-//! machines pass it; garbage that nobody passed is handed on as garbage that nobody reads.
+//! `unsafe` here: the arguments are the program's, and are handed on as they came. Functions that
+//! the C library declares with a variable part take it as one machine word, which is how both
+//! supported machines pass it; garbage that nobody passed is handed on as garbage that nobody
+//! reads.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -70,7 +71,8 @@ counted! {
     ioctl => ioctl_with DeviceControl (fd: c_int, request: c_ulong, argument: usize) -> c_int;
     flock => flock_with Lock (fd: c_int, operation: c_int) -> c_int;
     lockf | lockf64 => lockf_with Lock (fd: c_int, command: c_int, bytes: off_t) -> c_int;
-    // Descriptors that come with a message have numbers that were closed before, and forgotten then.
+    // Descriptors that come with a message have numbers that were closed before, and forgotten
+    // then.
     recvmsg => recvmsg_with Message (fd: c_int, message: *mut c_void, flags: c_int) -> isize;
     sendmsg => sendmsg_with Message (fd: c_int, message: *const c_void, flags: c_int) -> isize;
 }
