@@ -44,7 +44,7 @@ int main(void)
     memset(out, 'y', BYTES);
     struct iovec from[2] = {{out, 1000}, {out + 1000, BYTES - 1000}};
     struct iovec to[2] = {{in, 3000}, {in + 3000, BYTES - 3000}};
-    int fd = open("ways", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int fd = open("bytes", O_RDWR | O_CREAT | O_TRUNC, 0600);
     int other = open("other", O_RDWR | O_CREAT | O_TRUNC, 0600);
     WRITE(write(fd, out, BYTES));
     lseek(fd, 0, SEEK_SET);
