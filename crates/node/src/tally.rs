@@ -412,10 +412,9 @@ impl Told {
 impl PathTold {
     fn of(words: &[u64]) -> Self {
         let mut holds = HoldTotals::default();
-        for reason in 0..HoldReason::ALL.len() {
-            holds.holds[reason] = words[HOLDS_AT + reason];
-            holds.held_nanos[reason] = words[HELD_AT + reason];
-        }
+        let reasons = HoldReason::ALL.len();
+        holds.holds.copy_from_slice(&words[HOLDS_AT..HOLDS_AT + reasons]);
+        holds.held_nanos.copy_from_slice(&words[HELD_AT..HELD_AT + reasons]);
         let trimmed = |words: &[u64]| {
             let end = words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
             words[..end].to_vec()
@@ -453,4 +452,68 @@ fn text(words: &[u64]) -> String {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program counted, read back from the bytes of its words.
+    fn read_back(words: &[AtomicU64; WORDS]) -> Result<Told, TallyError> {
+        Told::read(|at, bytes| {
+            for (word, eight) in words[at as usize / 8..].iter().zip(bytes.chunks_mut(8)) {
+                eight.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+            }
+            Ok(())
+        })
+    }
+
+    fn blank() -> Box<[AtomicU64; WORDS]> {
+        let words: Box<[AtomicU64]> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        words.try_into().unwrap()
+    }
+
+    #[test]
+    fn what_was_counted_is_told() {
+        let words = blank();
+        let tally = Tally::new(&words);
+        assert_eq!(read_back(&words).unwrap_err(), TallyError::Magic);
+        tally.set(Word::Magic, MAGIC);
+        tally.name_program(b"/bin/cat");
+        (0..9).for_each(|shard| tally.count(shard, Call::Pwrite, Kind::Regulated, 10));
+        tally.count(0, Call::Pwrite, Kind::Other, 7);
+        tally.escape(Cause::Mapped, 5);
+        tally.note_stranger(b"/sbin/static");
+        let path = tally.path(Class::Write, b"nfs4 server:/export").unwrap();
+        assert_eq!(tally.path(Class::Write, b"nfs4 server:/export"), Some(path));
+        assert_ne!(tally.path(Class::Read, b"nfs4 server:/export"), Some(path));
+        let process_time = Span::from_millis(3);
+        tally.ended(path, &Ended { bytes: 10, process_time, rule: Some(2) });
+        tally.moved(path, 4, 10);
+        tally.held(path, HoldReason::Gap, Span::from_millis(1));
+        let told = read_back(&words).unwrap();
+        assert_eq!((told.program.as_str(), told.strangers.len()), ("/bin/cat", 1));
+        assert_eq!(told.calls[Call::Pwrite.index()], (10, [90, 0, 7]));
+        assert_eq!(told.causes[Cause::Mapped.index()], (1, 5));
+        let path = &told.paths[0];
+        assert_eq!((path.server.as_str(), path.requests), ("nfs4 server:/export", 1));
+        assert_eq!(
+            (&path.seconds[..], &path.rule_hits[..]),
+            (&[0, 0, 0, 0, 10][..], &[0, 0, 1][..])
+        );
+        assert_eq!(path.holds.held(HoldReason::Gap), Span::from_millis(1));
+        assert!(bucket_end(path.buckets.len() - 1) >= process_time);
+    }
+
+    #[test]
+    fn a_process_time_lies_below_the_end_of_its_bucket_and_not_far() {
+        for nanos in (0..60).map(|power| (1_u64 << power) + (1 << power) / 3) {
+            let end = bucket_end(bucket(nanos)).as_nanos();
+            let inside = (1_000..1 << 33).contains(&nanos);
+            assert!(
+                !inside || (end >= nanos / 1_000 * 1_000 && end <= nanos * 3 / 2),
+                "{nanos} {end}"
+            );
+        }
+    }
 }

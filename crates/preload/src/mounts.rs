@@ -33,7 +33,7 @@ const PIECE: usize = 4096;
 
 /// The name of the server behind a mount: type and source, as in `nfs4 10.0.0.1:/export`; the mount
 /// point where the source says nothing. Found in the process's table of mounts.
-pub(crate) fn server_name<'t>(fd: c_int, device: u64, text: &'t mut [u8; NAME]) -> &'t [u8] {
+pub(crate) fn server_name(fd: c_int, device: u64, text: &mut [u8; NAME]) -> &[u8] {
     let length = match from_table(device, text) {
         Some(length) => length,
         None => {

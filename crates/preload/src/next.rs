@@ -174,6 +174,7 @@ macro_rules! counted {
             $($($name)|+ => $body [] ($($arg: $type),*) -> $result;)*
         }
         $(
+            #[allow(clippy::too_many_arguments, reason = "as many as the C library's has")]
             unsafe fn $body(
                 next: unsafe extern "C-unwind" fn($($type),*) -> $result,
                 $($arg: $type),*

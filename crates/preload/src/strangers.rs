@@ -6,6 +6,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use afflux_node::tally::Word;
+
 use crate::{raw, run};
 
 /// Notes the program at `path` if it will not be seen.
@@ -16,9 +18,9 @@ pub(crate) unsafe fn note(path: *const c_char, environment: *const *const c_char
     let mut text = [0; 256];
     let length = raw::text_of_program(path, &mut text);
     // A name without a slash is searched for; what it leads to is not known here.
-    if text[..length].contains(&b'/') && length < text.len() && !takes_libraries(&text[..=length]) {
-        run::tally().note_stranger(&text[..length]);
-    } else if !names_library(environment) {
+    let is_path = text[..length].contains(&b'/') && length < text.len();
+    let loads = !is_path || takes_libraries(&text[..=length]);
+    if !loads || !names_library(environment) {
         run::tally().note_stranger(&text[..length]);
     }
 }
@@ -40,7 +42,7 @@ fn has_loader(fd: c_int) -> bool {
     const HEAD: usize = 64;
     const ENTRY: usize = 56;
     let mut head = [0; HEAD];
-    let read = raw::read_at(fd, &mut head, 0);
+    let read = read_own(fd, &mut head, 0);
     if read != Some(HEAD) || !head.starts_with(b"\x7fELF\x02") {
         return true;
     }
@@ -49,10 +51,17 @@ fn has_loader(fd: c_int) -> bool {
     (0..u64::from(u16_at(56).min(64))).any(|number| {
         let mut entry = [0; ENTRY];
         let at = table + number * u64::from(u16_at(54));
-        let read = raw::read_at(fd, &mut entry, at);
+        let read = read_own(fd, &mut entry, at);
         read == Some(ENTRY)
             && u32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]) == INTERPRETER
     })
+}
+
+/// A read of the library's own, which the kernel counts, too.
+fn read_own(fd: c_int, buffer: &mut [u8], at: u64) -> Option<usize> {
+    let read = raw::read_at(fd, buffer, at);
+    run::tally().add(Word::OwnRead, read.unwrap_or(0) as u64);
+    read
 }
 
 /// Whether an environment names a library of ours to be loaded first.
