@@ -7,7 +7,7 @@ AFFLUX = target/release/afflux
 all: build
 
 build:
-	$(CARGO) build --release --package afflux
+	$(CARGO) build --release --package afflux --package afflux-preload
 
 # The main job: a lab, contention, control, and what it gained. No root, cleaned up.
 quickstart: build
@@ -27,7 +27,8 @@ lint:
 # Debian packages without which tests would skip. They need root: the package manager asks.
 deps:
 	apt-get update
-	apt-get install -y --no-install-recommends chromium
+	apt-get install -y --no-install-recommends chromium fio stress-ng sqlite3 git \
+		libpython3-testsuite libc6-dev
 
 # Criterion benchmarks, with the targets beside what was measured.
 bench:

@@ -9,6 +9,7 @@ mod interval;
 mod printer;
 mod progress;
 mod report;
+mod run;
 mod search;
 mod settings;
 mod survey;

@@ -20,6 +20,12 @@ pub fn now() -> Time {
     Time::from_nanos(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64)
 }
 
+/// The same clock to some milliseconds, at a quarter of the cost: for which second it is.
+pub fn coarse() -> Time {
+    let at = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicCoarse);
+    Time::from_nanos(at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64)
+}
+
 /// Seconds since 1970 in UTC, as the machine's calendar has them; it may jump, and is for reports.
 pub fn calendar_secs() -> u64 {
     let at = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);

@@ -2,5 +2,8 @@
 
 #![deny(unsafe_code)]
 
+pub mod calls;
 pub mod clock;
+pub mod placement;
 pub mod shared;
+pub mod tally;

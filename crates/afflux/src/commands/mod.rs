@@ -2,13 +2,16 @@
 
 mod bench;
 mod calibrate;
+mod ctl;
 pub(crate) mod guard;
 mod lab;
 mod quickstart;
 mod report;
 mod rules;
+mod run;
 mod search;
 mod sim;
+mod why;
 
 use clap::{Parser, Subcommand};
 
@@ -37,6 +40,12 @@ enum Command {
     Calibrate(calibrate::CalibrateArgs),
     /// Run a simulated world, or thousands of them, from a scenario file
     Sim(Box<sim::SimArgs>),
+    /// Run a command under traffic control: its I/O is measured and regulated, unmodified
+    Run(Box<run::RunArgs>),
+    /// Explain what held the requests of a run
+    Why(why::WhyArgs),
+    /// Look at runs that are under way, change their rules, pause and resume them
+    Ctl(ctl::CtlArgs),
     /// Make the page, the plots and their data from a result again
     Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
@@ -62,6 +71,9 @@ impl CommandLine {
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Sim(args) => sim::run(args, out, talk),
+            Command::Run(args) => run::run(args, out, talk),
+            Command::Why(args) => why::run(args, out),
+            Command::Ctl(args) => ctl::run(args, out),
             Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
             Command::Guard(args) => guard::run(args),

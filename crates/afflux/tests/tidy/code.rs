@@ -10,6 +10,10 @@ const PRINTERS: &[&str] = &[
     "crates/afflux/src/progress.rs",
     // The log of a lab's server, a process of its own whose stderr `lab up` sends to a file.
     "crates/store/src/lab/server/mod.rs",
+    // The C library's streams of the program that the library is put under; nothing is printed.
+    "crates/preload/src/stream.rs",
+    "crates/preload/src/wrap/streams.rs",
+    "crates/preload/src/wrap/text.rs",
 ];
 
 /// Files that may use print macros.
@@ -20,6 +24,26 @@ const PRINT_MACROS: &[&str] = &[
 
 /// Files that may contain `unsafe`, each with a reason beside it.
 const UNSAFE: &[&str] = &[
+    // Defines functions of the C library, which are unsafe to call and are called from C.
+    "crates/preload/src/next.rs",
+    "crates/preload/src/wrap/asynchronous.rs",
+    "crates/preload/src/wrap/bytes.rs",
+    "crates/preload/src/wrap/descriptors.rs",
+    "crates/preload/src/wrap/durable.rs",
+    "crates/preload/src/wrap/files.rs",
+    "crates/preload/src/wrap/process.rs",
+    "crates/preload/src/wrap/streams.rs",
+    "crates/preload/src/wrap/text.rs",
+    // Makes system calls by itself, since the C library's names are its own.
+    "crates/preload/src/raw.rs",
+    "crates/preload/src/cache.rs",
+    // The program's own pointers: buffers that a read is tried into, streams, paths, environment.
+    "crates/preload/src/gate.rs",
+    "crates/preload/src/stream.rs",
+    "crates/preload/src/strangers.rs",
+    // Counters that are mapped, and the functions that the dynamic linker calls.
+    "crates/preload/src/run.rs",
+    "crates/preload/src/start.rs",
     // Maps the memory that processes share.
     "crates/node/src/shared/memory.rs",
     // The same for the board on which the tests of that count.

@@ -98,6 +98,12 @@ enum Named {
 
 static REGISTRIES: &[Registry] = &[
     Registry {
+        folder: "crates/node/src/placement",
+        table: "crates/node/src/placement/mod.rs",
+        named: Named::Module,
+        besides: &[],
+    },
+    Registry {
         folder: "crates/core/src/indicator",
         table: "crates/core/src/indicator/mod.rs",
         named: Named::Module,

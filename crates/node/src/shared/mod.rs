@@ -111,6 +111,19 @@ pub struct PathId {
     key: u64,
 }
 
+impl PathId {
+    /// Two words that stand for it, for tables of words that are read without a lock: words of two
+    /// different paths together stand for one that is [`Refused::Gone`].
+    pub const fn words(self) -> [u64; 2] {
+        [self.index as u64, self.key]
+    }
+
+    /// The path that [`PathId::words`] stood for.
+    pub const fn from_words([index, key]: [u64; 2]) -> Self {
+        Self { index: index as u32, key }
+    }
+}
+
 /// Why a request was not admitted. The caller sends it all the same, ungated, and counts it by
 /// this reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

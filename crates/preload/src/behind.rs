@@ -1,0 +1,191 @@
+//! Write-behind: what a program writes into the page cache is sent to the server in full-size parts
+//! while the program goes on, a window's worth at a time.
+//!
+//! After each full part its write-back is started, and it keeps a place in the window of its path
+//! until it is on the server. Is the window full, the writer waits for the oldest of its own parts.
+//! So the kernel never has more of the program's data to write at once than the window allows, and
+//! a final `fsync` finds nearly nothing to do. Data is written by the kernel as ever: nothing is
+//! kept, copied or put in another order here.
+
+use std::ffi::c_int;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use afflux_core::class::Class;
+use afflux_node::clock;
+use afflux_node::shared::Slot;
+use afflux_node::tally::Ended;
+
+use crate::descriptors::{self, Descriptor, Seen};
+use crate::places::Server;
+use crate::run::{self, Run};
+use crate::{cache, gate, places, raw};
+
+/// Bytes of a full part, which is the largest request.
+const PART: u64 = 1 << 20;
+
+/// Parts of one process that are under way at once.
+const PARTS: usize = 256;
+
+/// A part whose write-back was started.
+struct Part {
+    fd: c_int,
+    offset: u64,
+    bytes: u64,
+    server: Server,
+    slot: Slot<'static>,
+}
+
+/// Oldest first among those of a descriptor. Taken by attempt only: who finds it taken goes
+/// without, so that nobody waits for it, in a signal handler or after a fork.
+static UNDER_WAY: Mutex<[Option<Part>; PARTS]> = Mutex::new([const { None }; PARTS]);
+
+/// How many parts there are, so that those who have none need not look.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes note of bytes written into the page cache, at `offset` or just before the descriptor's
+/// position.
+pub(crate) fn wrote(fd: c_int, seen: Seen, offset: Option<u64>, bytes: u64) {
+    let Some(row) = descriptors::row(fd) else { return };
+    if let Some((from, to)) = full_parts(row, fd, offset, bytes) {
+        run::hook((), |run| {
+            let mut at = from;
+            while at < to {
+                let end = ((at / PART + 1) * PART).min(to);
+                start(run, fd, seen, at, end - at);
+                at = end;
+            }
+        });
+    }
+}
+
+/// The full parts, if any, that these bytes complete; parts end where multiples of their size are.
+fn full_parts(row: &Descriptor, fd: c_int, offset: Option<u64>, bytes: u64) -> Option<(u64, u64)> {
+    let before = row.row_bytes.load(Relaxed);
+    let follows = match offset {
+        Some(offset) => row.row_start.load(Relaxed).wrapping_add(before) == offset,
+        None => true,
+    };
+    if let (false, Some(offset)) = (follows, offset) {
+        row.row_start.store(offset, Relaxed);
+    }
+    let in_a_row = if follows { before + bytes } else { bytes };
+    row.row_bytes.store(in_a_row, Relaxed);
+    if in_a_row < PART {
+        return None;
+    }
+    let end = match offset {
+        Some(offset) => offset + bytes,
+        None => raw::position(fd)?,
+    };
+    let (start, whole) = (end.saturating_sub(in_a_row), end / PART * PART);
+    row.row_start.store(whole.max(start), Relaxed);
+    row.row_bytes.store(end - whole.max(start), Relaxed);
+    (whole > start).then_some((start, whole))
+}
+
+/// Starts the write-back of a part, once there is room in the window.
+fn start(run: &'static Run, fd: c_int, seen: Seen, offset: u64, bytes: u64) {
+    let server = places::first(seen.place(), offset);
+    settle(run, |part| part.fd == fd && is_written(part));
+    let size = bytes as u32;
+    let slot = loop {
+        if let Some(slot) = gate::admit(run, server, Class::Write, clock::now(), size, false) {
+            break Some(slot);
+        }
+        // The window is full: of our own parts, or of others' requests.
+        match take(|part| part.server == server) {
+            Some(part) => finish(run, part),
+            None => break gate::admit(run, server, Class::Write, clock::now(), size, true),
+        }
+    };
+    raw::sync_range(fd, offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
+    if let Some(slot) = slot {
+        keep(run, Part { fd, offset, bytes, server, slot });
+    }
+}
+
+fn is_written(part: &Part) -> bool {
+    cache::unwritten(part.fd, part.offset, part.bytes) == Some(0)
+}
+
+/// Waits until a part is on the server, and gives its place back.
+fn finish(run: &Run, part: Part) {
+    let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    raw::sync_range(part.fd, part.offset, part.bytes, all);
+    ended(run, part);
+}
+
+fn ended(run: &Run, part: Part) {
+    let now = clock::now();
+    let process_time = now.since(part.slot.sent());
+    let rule = part.slot.reply(now).and_then(|ruling| ruling.rule);
+    if let Some(block) = part.server.block(Class::Write) {
+        run::tally().ended(block, &Ended { bytes: part.bytes, process_time, rule });
+    }
+    let _ = run;
+}
+
+/// Keeps a part; where there is no room, it is waited for.
+fn keep(run: &Run, part: Part) {
+    let mut part = Some(part);
+    if let Ok(mut parts) = UNDER_WAY.try_lock()
+        && let Some(place) = parts.iter_mut().find(|place| place.is_none())
+    {
+        *place = part.take();
+        COUNT.fetch_add(1, Relaxed);
+    }
+    if let Some(part) = part {
+        finish(run, part);
+    }
+}
+
+/// Takes the oldest part that is `wanted`.
+fn take(wanted: impl Fn(&Part) -> bool) -> Option<Part> {
+    if COUNT.load(Relaxed) == 0 {
+        return None;
+    }
+    let mut parts = UNDER_WAY.try_lock().ok()?;
+    let age =
+        |place: &Option<Part>| place.as_ref().filter(|part| wanted(part)).map(|p| p.slot.sent());
+    let oldest =
+        parts.iter_mut().filter(|place| age(place).is_some()).min_by_key(|place| age(place))?;
+    COUNT.fetch_sub(1, Relaxed);
+    oldest.take()
+}
+
+/// Gives back the places of all parts that have `arrived`.
+fn settle(run: &Run, arrived: impl Fn(&Part) -> bool) {
+    while let Some(part) = take(&arrived) {
+        ended(run, part);
+    }
+}
+
+/// The program made the file durable: all of its parts are on the server.
+pub(crate) fn synced(fd: c_int) {
+    if COUNT.load(Relaxed) > 0 {
+        run::hook((), |run| settle(run, |part| part.fd == fd));
+    }
+}
+
+/// The program closes the descriptor: its parts are waited for, at most a window's worth, since
+/// afterwards nobody could tell when they end.
+pub(crate) fn closes(fd: c_int) {
+    if COUNT.load(Relaxed) > 0 {
+        run::hook((), |run| {
+            while let Some(part) = take(|part| part.fd == fd) {
+                finish(run, part);
+            }
+        });
+    }
+}
+
+/// In a forked child: the parts are its parent's.
+pub(crate) fn forked() {
+    if let Ok(mut parts) = UNDER_WAY.try_lock() {
+        parts.iter_mut().filter_map(Option::take).for_each(std::mem::forget);
+    }
+    COUNT.store(0, Relaxed);
+}

@@ -1,0 +1,247 @@
+//! The run that this process belongs to: what it is set to, its counters, the shared controllers.
+//!
+//! Nothing here is there before the constructor has run, and everything stays after the destructors
+//! have: the C library writes its last buffers after them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+use afflux_core::rules::{self, RuleFile};
+use afflux_core::setting::Setting;
+use afflux_core::units::{Span, Time};
+use afflux_node::calls::{Call, Cause, Kind};
+use afflux_node::clock;
+use afflux_node::shared::Shared;
+use afflux_node::tally::{self, Tally, Word};
+
+use crate::environment::Environment;
+use crate::{raw, thread};
+
+/// What is done with the program's I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Counted and clocked, never held.
+    Observe,
+    /// Requests that reach a server are held as the controllers say.
+    Gate,
+    /// The same, and full parts of what was written are sent to the server while the program goes
+    /// on.
+    WriteBehind,
+}
+
+/// What does not change while the process lives.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) mode: Mode,
+    /// Files below these directories are regulated; when there are none, files of all file systems
+    /// that are no memory.
+    pub(crate) roots: Vec<Vec<u8>>,
+    /// Where the counters are kept, ending with a slash.
+    folder: Vec<u8>,
+    /// When the run started, for the seconds of reports.
+    start: Time,
+    /// The controllers; none in an observer.
+    pub(crate) shared: Option<Shared>,
+    /// In whose name requests are made.
+    pub(crate) tenant: u32,
+    /// Longest time that a request is held, whatever the controllers say.
+    pub(crate) patience: Span,
+}
+
+static RUN: OnceLock<Run> = OnceLock::new();
+
+/// Whether calls are looked at. False before the constructor, and after an error of our own.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// The mapped counters.
+static COUNTERS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Joins the run that the environment names, if it does.
+pub(crate) fn join(environment: &Environment) {
+    let Some(folder) = environment.folder.clone() else { return };
+    let (shared, private) = match environment.mode {
+        Mode::Observe => (None, false),
+        _ => attach(environment),
+    };
+    let tenant = shared.as_ref().and_then(|shared| shared.name(&environment.job).ok());
+    let run = Run {
+        mode: environment.mode,
+        roots: environment.roots.clone(),
+        folder,
+        start: environment.start,
+        shared,
+        tenant: tenant.unwrap_or(0),
+        patience: environment.patience,
+    };
+    if RUN.set(run).is_err() || !new_counters() {
+        return;
+    }
+    tally().set(Word::Private, private.into());
+    ACTIVE.store(true, Relaxed);
+}
+
+/// The node's controllers; else private ones, which is said, and whether they are private.
+fn attach(environment: &Environment) -> (Option<Shared>, bool) {
+    let error = match Shared::attach(&afflux_node::shared::default_path()) {
+        Ok(shared) => return (Some(shared), false),
+        Err(error) => error,
+    };
+    raw::tell(&format!("afflux: {error}; this process is regulated by itself\n"));
+    let private = Shared::private().ok();
+    // Nobody else puts a setting in force there.
+    if let Some(shared) = &private
+        && let (Ok(setting), Ok(tenant)) =
+            (Setting::parse(&environment.setting, &load_rules), shared.name(&environment.job))
+    {
+        let _ = shared.set(tenant, &setting, &setting.label, true);
+    }
+    (private, true)
+}
+
+/// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names
+/// that this library defines still pass everything through.
+fn load_rules(name: &str) -> Result<RuleFile, String> {
+    let text = match name.strip_prefix("shipped:") {
+        Some(name) => rules::shipped(name).map(str::to_owned).ok_or("not shipped".to_owned())?,
+        None => std::fs::read_to_string(name).map_err(|error| error.to_string())?,
+    };
+    RuleFile::checked(&text).map_err(|error| error.to_string())
+}
+
+/// The run, while calls are looked at.
+#[inline]
+pub(crate) fn active() -> Option<&'static Run> {
+    if ACTIVE.load(Relaxed) { RUN.get() } else { None }
+}
+
+/// Does `work` for the run, unless this thread is inside already. Whatever goes wrong in it, the
+/// program goes on with `otherwise`; the library stands aside from then on.
+#[inline]
+pub(crate) fn hook<R>(otherwise: R, work: impl FnOnce(&'static Run) -> R) -> R {
+    let Some(run) = active() else { return otherwise };
+    match thread::once(|| catch_unwind(AssertUnwindSafe(|| work(run)))) {
+        Some(Ok(result)) => result,
+        Some(Err(_)) => {
+            stand_aside();
+            otherwise
+        }
+        None => {
+            tally().escape(Cause::InSignal, 0);
+            otherwise
+        }
+    }
+}
+
+#[cold]
+fn stand_aside() {
+    ACTIVE.store(false, Relaxed);
+    tally().add(Word::Faults, 1);
+    raw::tell("afflux: an error inside the library, which is a defect; it stands aside\n");
+}
+
+/// The counters of this process. Only to be asked for while active.
+#[inline]
+pub(crate) fn tally() -> Tally<'static> {
+    let words = COUNTERS.load(Relaxed);
+    // SAFETY: a mapping of that many words, made before active was set, and never unmapped but in a
+    // forked child, which has one thread and stores the new one first.
+    Tally::new(unsafe { &*words.cast::<[AtomicU64; tally::WORDS]>() })
+}
+
+/// Counts a call. `result` is what it returned: bytes, or an error.
+#[inline]
+pub(crate) fn count(call: Call, kind: Kind, result: isize) {
+    tally().count(thread::shard(), call, kind, result.max(0) as u64);
+}
+
+/// Counts bytes that a call moved besides those that were counted with it.
+pub(crate) fn count_bytes(call: Call, kind: Kind, bytes: u64) {
+    tally().count_bytes(thread::shard(), call, kind, bytes);
+}
+
+/// Counts a call that moves nothing, if calls are looked at.
+#[inline]
+pub(crate) fn count_call(call: Call) {
+    if active().is_some() {
+        count(call, Kind::Other, 0);
+    }
+}
+
+/// The second of the run that it is now.
+#[inline]
+pub(crate) fn second(run: &Run) -> u64 {
+    second_of(run, clock::coarse())
+}
+
+/// The second of the run that a time lies in.
+#[inline]
+pub(crate) fn second_of(run: &Run, now: Time) -> u64 {
+    now.since(run.start).as_nanos() / 1_000_000_000
+}
+
+/// Makes a file for the counters, or memory where no file can be made: then they are lost, but the
+/// program is regulated all the same.
+fn new_counters() -> bool {
+    let Some(run) = RUN.get() else { return false };
+    let (pid, parent) = raw::process();
+    let now = clock::now();
+    let mut path = run.folder.clone();
+    path.extend_from_slice(format!("{pid}-{}.tally\0", now.as_nanos()).as_bytes());
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    let fd = raw::open(&path, flags, 0o600);
+    let fd = fd.filter(|fd| raw::set_length(*fd, tally::BYTES));
+    let words = raw::map_words(fd, tally::WORDS);
+    if let Some(fd) = fd {
+        raw::close(fd);
+    }
+    let Some(words) = words else { return false };
+    COUNTERS.store(words.as_ptr().cast_mut(), Relaxed);
+    let tally = tally();
+    tally.set(Word::Pid, pid);
+    tally.set(Word::Parent, parent);
+    tally.set(Word::Started, now.as_nanos());
+    let mut buffer = [0; 256];
+    if let Some(program) = raw::read_link(b"/proc/self/exe\0", &mut buffer) {
+        tally.name_program(program);
+    }
+    if let Some((read, written)) = kernel_counts(&tally) {
+        tally.set(Word::KernelReadAtStart, read);
+        tally.set(Word::KernelWrittenAtStart, written);
+    }
+    tally.set(Word::Magic, tally::MAGIC);
+    true
+}
+
+/// What the kernel has counted for this process so far: bytes read, bytes written.
+pub(crate) fn kernel_counts(tally: &Tally<'_>) -> Option<(u64, u64)> {
+    let fd = raw::open(b"/proc/self/io\0", libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+    let mut buffer = [0; 256];
+    let length = raw::read_at(fd, &mut buffer, 0);
+    raw::close(fd);
+    let text = &buffer[..length?];
+    tally.add(Word::OwnRead, text.len() as u64);
+    let field = |name: &[u8]| {
+        let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
+        let digits = line.iter().filter(|byte| byte.is_ascii_digit());
+        Some(digits.fold(0_u64, |sum, digit| sum.wrapping_mul(10) + u64::from(digit - b'0')))
+    };
+    Some((field(b"rchar:")?, field(b"wchar:")?))
+}
+
+/// In a forked child: counters of its own, in which the paths have the same numbers.
+pub(crate) fn forked() {
+    let old = COUNTERS.load(Relaxed);
+    hook((), |_| {
+        let before = tally();
+        if new_counters() {
+            tally().adopt(&before);
+            tally().set(Word::Forked, 1);
+            // SAFETY: the mapping of the parent, which this process has no other reference to: it
+            // has one thread, and that one is here.
+            unsafe {
+                raw::call(libc::SYS_munmap, [old as usize, tally::BYTES, 0, 0, 0, 0]);
+            }
+        }
+    });
+}

@@ -1,0 +1,292 @@
+//! Streams of the C library: what lies in their buffers, and what of a call goes through them.
+//!
+//! A call that the buffer answers moves nothing and is only counted. What the C library does when a
+//! buffer is empty or full cannot be intercepted, so it is told from the buffer before and after
+//! the call. Its layout is part of the C library's binary interface: old programs read it in line.
+//!
+//! `unsafe` here: the fields of a stream are read through the program's pointer, which the call
+//! itself is about to follow. No lock is taken; another thread may change them at the same time,
+//! and then a count is off by what that thread moved.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+
+use afflux_core::class::Class;
+use afflux_node::calls::{Call, Kind};
+
+use crate::descriptors::{Descriptor, Seen};
+use crate::gate::{self, Passing, Transfer};
+use crate::{look, run};
+
+/// The head of the structure behind a stream, as `bits/types/struct_FILE.h` has it.
+#[repr(C)]
+struct Head {
+    flags: c_int,
+    read_ptr: *mut c_char,
+    read_end: *mut c_char,
+    read_base: *mut c_char,
+    write_base: *mut c_char,
+    write_ptr: *mut c_char,
+    write_end: *mut c_char,
+    buffer_base: *mut c_char,
+    buffer_end: *mut c_char,
+    save_base: *mut c_char,
+    backup_base: *mut c_char,
+    save_end: *mut c_char,
+    markers: *mut c_void,
+    chain: *mut c_void,
+    fileno: c_int,
+}
+
+/// A stream of the program's.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream(*const Head);
+
+/// The part of a stream's buffer that was read and not yet asked for.
+#[derive(Clone, Copy)]
+struct Ahead {
+    at: usize,
+    end: usize,
+    base: usize,
+}
+
+impl Stream {
+    /// The stream behind a pointer; none behind a null one.
+    #[inline]
+    pub(crate) fn of(file: *mut libc::FILE) -> Option<Self> {
+        (!file.is_null()).then_some(Self(file.cast_const().cast()))
+    }
+
+    /// Its descriptor; negative for streams that have none.
+    #[inline]
+    pub(crate) fn fd(self) -> c_int {
+        // SAFETY: see the module.
+        unsafe { (&raw const (*self.0).fileno).read_volatile() }
+    }
+
+    #[inline]
+    fn ahead(self) -> Ahead {
+        // SAFETY: see the module.
+        unsafe {
+            Ahead {
+                at: (&raw const (*self.0).read_ptr).read_volatile().addr(),
+                end: (&raw const (*self.0).read_end).read_volatile().addr(),
+                base: (&raw const (*self.0).read_base).read_volatile().addr(),
+            }
+        }
+    }
+
+    /// Bytes that wait in the buffer to be written.
+    #[inline]
+    pub(crate) fn pending(self) -> u64 {
+        // SAFETY: see the module.
+        unsafe {
+            let base = (&raw const (*self.0).write_base).read_volatile().addr();
+            let at = (&raw const (*self.0).write_ptr).read_volatile().addr();
+            at.saturating_sub(base) as u64
+        }
+    }
+
+    /// Bytes that may still be put into the buffer.
+    #[inline]
+    fn room(self) -> u64 {
+        // SAFETY: see the module.
+        unsafe {
+            let end = (&raw const (*self.0).write_end).read_volatile().addr();
+            let at = (&raw const (*self.0).write_ptr).read_volatile().addr();
+            end.saturating_sub(at) as u64
+        }
+    }
+}
+
+/// How much a call takes from a stream.
+#[derive(Clone, Copy)]
+pub(crate) enum Wants {
+    /// So many bytes.
+    Bytes(usize),
+    /// All up to a byte, or so many.
+    Through(u8),
+    /// Nobody knows before.
+    Some,
+}
+
+/// Makes a call that reads from a stream. `consumed` tells from its result how many bytes it took,
+/// where that can be told.
+#[inline]
+pub(crate) fn read<R>(
+    call: Call,
+    file: *mut libc::FILE,
+    wants: Wants,
+    real: impl FnOnce() -> R,
+    consumed: impl FnOnce(&R) -> Option<u64>,
+) -> R {
+    let stream = Stream::of(file).filter(|stream| run::active().is_some() && stream.fd() >= 0);
+    let Some(stream) = stream else { return real() };
+    let before = stream.ahead();
+    let there = before.end.saturating_sub(before.at);
+    if let Wants::Bytes(wanted) = wants
+        && wanted <= there
+    {
+        let result = real();
+        run::count(call, Kind::Other, 0);
+        return result;
+    }
+    refill(call, stream, before, wants, real, consumed)
+}
+
+fn refill<R>(
+    call: Call,
+    stream: Stream,
+    before: Ahead,
+    wants: Wants,
+    real: impl FnOnce() -> R,
+    consumed: impl FnOnce(&R) -> Option<u64>,
+) -> R {
+    let there = before.end.saturating_sub(before.at);
+    let bytes = match wants {
+        Wants::Bytes(wanted) => wanted - there,
+        _ => BUFFER,
+    };
+    let transfer = Transfer::here(call, stream.fd(), bytes);
+    let regulated = look::at(stream.fd());
+    // A regulated stream whose buffer may do is let pass; whether it does is asked where it can be.
+    let sure = there == 0 || matches!(wants, Wants::Bytes(_)) || has_none(before, wants);
+    let regulated = regulated.filter(|(_, seen)| seen.is_regulated() && sure);
+    let mut passing = Passing::none();
+    let entry =
+        regulated.map(|(row, seen)| (gate::enter(&transfer, row, seen, &mut passing), row, seen));
+    let result = real();
+    let fetched = fetched(before, stream.ahead(), consumed(&result)) as isize;
+    match entry {
+        Some((entry, row, seen)) => {
+            gate::leave(&entry, &mut passing, &transfer, row, seen, fetched);
+        }
+        None => {
+            let seen = look::at(stream.fd());
+            run::count(call, seen.map_or(Kind::Other, |(_, seen)| seen.kind()), fetched);
+        }
+    }
+    result
+}
+
+/// What the C library reads at once for a stream, unless it was told otherwise.
+const BUFFER: usize = 4096;
+
+/// Whether the byte that ends the call is known not to lie in the buffer.
+fn has_none(ahead: Ahead, wants: Wants) -> bool {
+    let Wants::Through(byte) = wants else { return false };
+    let length = ahead.end.saturating_sub(ahead.at);
+    // SAFETY: the stream's own buffer, between its own marks; see the module.
+    let bytes = unsafe { std::slice::from_raw_parts(ahead.at as *const u8, length) };
+    !bytes.contains(&byte)
+}
+
+/// Bytes that a call brought into the buffer, or past it to the program.
+fn fetched(before: Ahead, after: Ahead, consumed: Option<u64>) -> u64 {
+    let there = |ahead: Ahead| ahead.end.saturating_sub(ahead.at) as u64;
+    match consumed {
+        Some(consumed) => (consumed + there(after)).saturating_sub(there(before)),
+        // Filled anew at least once; a call that filled it more often is counted as if once.
+        None if after.end != before.end || after.at < before.at => {
+            after.end.saturating_sub(after.base) as u64
+        }
+        None => 0,
+    }
+}
+
+/// Makes a call that writes to a stream, or to where it stands. `most` is what it will put there at
+/// most, as far as that is known; `produced` tells from its result how many bytes it put there.
+///
+/// Bytes that the program put into the buffer in line, without a call, are counted with the next.
+#[inline]
+pub(crate) fn write<R>(
+    call: Call,
+    file: *mut libc::FILE,
+    most: Option<u64>,
+    real: impl FnOnce() -> R,
+    produced: impl FnOnce(&R) -> u64,
+) -> R {
+    let stream = Stream::of(file).filter(|stream| run::active().is_some() && stream.fd() >= 0);
+    let Some(stream) = stream else { return real() };
+    let Some((row, seen)) = look::at(stream.fd()) else { return real() };
+    let before = stream.pending();
+    let in_line = before.saturating_sub(row.buffered.load(Relaxed).into());
+    let reaches = seen.is_regulated() && (seen.is_synchronous() || seen.is_direct());
+    if reaches && most.is_some_and(|most| most > stream.room()) {
+        return write_through(call, stream, row, seen, real, produced);
+    }
+    let result = real();
+    let produced = produced(&result);
+    let after = stream.pending();
+    row.buffered.store(u32::try_from(after).unwrap_or(u32::MAX), Relaxed);
+    run::count(call, seen.kind(), (produced + in_line) as isize);
+    let flushed = (before + produced).saturating_sub(after);
+    if seen.is_regulated() && flushed > 0 {
+        flush(stream.fd(), flushed);
+    }
+    result
+}
+
+/// A call that empties the buffer of a stream whose writes reach the server.
+#[inline(never)]
+fn write_through<R>(
+    call: Call,
+    stream: Stream,
+    row: &'static Descriptor,
+    seen: Seen,
+    real: impl FnOnce() -> R,
+    produced: impl FnOnce(&R) -> u64,
+) -> R {
+    let before = stream.pending();
+    let transfer = Transfer::here(call, stream.fd(), before.max(1) as usize);
+    let mut passing = Passing::none();
+    let entry = gate::enter(&transfer, row, seen, &mut passing);
+    let result = real();
+    let after = stream.pending();
+    row.buffered.store(u32::try_from(after).unwrap_or(u32::MAX), Relaxed);
+    let written = (before + produced(&result)).saturating_sub(after);
+    gate::leave(&entry, &mut passing, &transfer, row, seen, written as isize);
+    result
+}
+
+/// Counts what lies in the buffer of a stream that is about to be closed.
+pub(crate) fn count_closing(stream: Stream) {
+    let Some((row, seen)) = look::at(stream.fd()) else { return };
+    let pending = stream.pending();
+    let in_line = pending.saturating_sub(row.buffered.load(Relaxed).into());
+    run::count(Call::StreamClose, seen.kind(), in_line as isize);
+    if seen.is_regulated() && pending > 0 {
+        flush(stream.fd(), pending);
+    }
+}
+
+/// Notes bytes that left a stream's buffer for the page cache.
+fn flush(fd: c_int, bytes: u64) {
+    let Some((row, seen)) = look::at(fd) else { return };
+    if let Some(run) = run::active() {
+        gate::moved(run, Class::Write, seen.place(), 0, bytes);
+        gate::wrote(run, row, seen, fd, None, bytes);
+    }
+}
+
+/// At the end of the program: counts what was put in line into the buffers of the standard streams,
+/// which the C library will write when nobody is there to see it.
+pub(crate) fn count_last() {
+    if run::active().is_none() {
+        return;
+    }
+    // SAFETY: the C library's own variables, valid as long as it is.
+    let streams = unsafe { [stdout, stderr] };
+    for stream in streams.into_iter().filter_map(Stream::of) {
+        if let Some((row, seen)) = look::at(stream.fd()) {
+            let in_line = stream.pending().saturating_sub(row.buffered.load(Relaxed).into());
+            run::count(Call::StreamFlush, seen.kind(), in_line as isize);
+        }
+    }
+}
+
+unsafe extern "C" {
+    pub(crate) static stdin: *mut libc::FILE;
+    pub(crate) static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}

@@ -1,0 +1,39 @@
+//! What a thread remembers: that it is inside the library, and which copy of the counters is its
+//! own.
+//!
+//! Constant at the start and without destructor, so that the first access allocates nothing and the
+//! last may come after all destructors have run.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static SHARD: Cell<u8> = const { Cell::new(u8::MAX) };
+}
+
+/// The copy of the counters that this thread adds to.
+#[inline]
+pub(crate) fn shard() -> usize {
+    let shard = SHARD.get();
+    if shard == u8::MAX { new_shard() } else { shard.into() }
+}
+
+#[cold]
+fn new_shard() -> usize {
+    static THREADS: AtomicU8 = AtomicU8::new(0);
+    let shard = THREADS.fetch_add(1, Relaxed) % afflux_node::tally::SHARDS as u8;
+    SHARD.set(shard);
+    shard.into()
+}
+
+/// Runs `work` unless this thread is inside already, as when a signal handler interrupted it.
+#[inline]
+pub(crate) fn once<R>(work: impl FnOnce() -> R) -> Option<R> {
+    if INSIDE.replace(true) {
+        return None;
+    }
+    let result = work();
+    INSIDE.set(false);
+    Some(result)
+}
