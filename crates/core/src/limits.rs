@@ -124,6 +124,7 @@ impl Limits {
     /// How many requests may be in flight on a path whose rules allow `rules`, and who says so.
     ///
     /// Never under one, since a path without requests would never hear that things got better.
+    #[inline]
     pub fn window(&self, rules: f64) -> (u32, HoldReason) {
         // The cast rounds down, and sends what is negative or not a number to zero.
         let mut least = ((rules as u32).max(1), HoldReason::Window);

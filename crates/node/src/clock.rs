@@ -45,8 +45,8 @@ pub fn sleep_until(wake: Time) {
 }
 
 /// Waits until another thread or process wakes whoever waits on `word`, which must still have
-/// `value`, or until `wake`. Whether it was not the time that ended the wait: then somebody woke
-/// it, the value had changed, or a signal came.
+/// `value`, or until `wake`. False when the time ended the wait; else somebody woke it, the value
+/// had changed, or a signal came.
 pub fn wait_until(word: &AtomicU32, value: u32, wake: Time) -> bool {
     let at = (wake < Time::NEVER).then(|| timespec(wake));
     let any = NonZeroU32::MAX;

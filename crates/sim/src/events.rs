@@ -35,6 +35,8 @@ pub(crate) enum Event {
     Timer,
     /// A lock arrives at the client of this operation.
     Lock(u32),
+    /// An operation has its bytes from its client's memory.
+    Copied(u32),
     /// A fault begins, by position in the scenario.
     FaultBegins(u32),
     /// A fault ends.
@@ -47,7 +49,9 @@ pub(crate) enum Event {
     Segment(u32),
     /// A segment of a flow arrives.
     SegmentArrives(u32),
-    /// A flow has waited for an acknowledgement for too long.
+    /// Its sender is told.
+    Acknowledged(u32),
+    /// A flow may have waited for an acknowledgement for too long.
     Retransmit(u32),
 }
 

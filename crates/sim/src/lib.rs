@@ -26,6 +26,7 @@
 //! | `client` | applications, caches, paths under the controllers of core, timers |
 //! | `network` | links, switch ports, buffers, drops and retransmission |
 //! | `server` | queue, service threads, bulk transfer, devices and where objects lie |
+//! | `pages` | what clients and servers keep in memory |
 //! | `metadata`, `locks` | the server of names; locks on shared files |
 //! | `faults` | what a scenario has go wrong, and when |
 //! | `invariants` | what must hold whatever happens |
@@ -50,6 +51,7 @@ mod invariants;
 mod locks;
 mod metadata;
 mod network;
+mod pages;
 mod replay;
 mod request;
 mod server;

@@ -135,6 +135,17 @@ impl World {
         }
     }
 
+    /// Takes an operation out of the line for its lock; whether it stood there.
+    pub(crate) fn leave_line(&mut self, index: u32) -> bool {
+        let lock = self.operations[index].lock;
+        if lock == NONE {
+            return false;
+        }
+        let line = &mut self.locks.each[lock as usize].waiting;
+        let place = line.iter().position(|waiting| *waiting == index);
+        place.is_some_and(|place| line.remove(place).is_some())
+    }
+
     /// A lock is with the client of this operation.
     pub(crate) fn locked(&mut self, now: Time, index: u32) {
         let client = self.operations[index].client;

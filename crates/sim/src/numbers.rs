@@ -67,6 +67,8 @@ pub static NUMBERS: &[Number] = numbers! {
     "failed", "", "requests given up", |o, _| o.totals.failed as f64;
     "wasted", "", "requests carried out for nobody", |o, _| o.totals.wasted as f64;
     "lost", "", "requests lost in a server that died", |o, _| o.totals.lost as f64;
+    "failed_mb", "MB", "not moved, and the application knows", |o, _| mb(o.totals.failed_bytes);
+    "lost_mb", "MB", "lost though believed written", |o, _| mb(o.totals.lost_bytes);
     "dropped", "", "segments for which a port had no room", |o, _| o.totals.dropped as f64;
     "rto", "", "losses noticed by a time-out only", |o, _| o.totals.rto as f64;
     "handovers", "", "locks handed on", |o, _| o.totals.handovers as f64;
@@ -162,6 +164,10 @@ pub fn check(name: &str, scenario: &Scenario) -> Result<(), String> {
     let meant = nearest(name, all.iter().map(String::as_str));
     let meant = meant.map_or(String::new(), |meant| format!("did you mean `{meant}`? "));
     Err(format!("there is no number `{name}`: {meant}there are: {}", all.join(", ")))
+}
+
+fn mb(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }
 
 /// Bytes of one direction by the counted time.

@@ -70,8 +70,16 @@ pub struct Totals {
     pub failed: u64,
     /// Requests that a server carried out though their sender had given up on them.
     pub wasted: u64,
-    /// Requests lost in a server that died.
+    /// Requests lost in a server that died, and those whose data a server was to fetch from a
+    /// client that died.
     pub lost: u64,
+    /// Operations that ended with their client.
+    pub died: u64,
+    /// Bytes of operations that failed or died, so that their application knows.
+    pub failed_bytes: u64,
+    /// Bytes that an application believed written, as its client's cache had them, and that came to
+    /// no server.
+    pub lost_bytes: u64,
     /// Segments for which a port had no room.
     pub dropped: u64,
     /// Losses that only a retransmission time-out noticed.

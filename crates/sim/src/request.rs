@@ -45,13 +45,16 @@ pub(crate) struct Request {
     pub(crate) under_way: bool,
     /// Whether a service thread is busy with it.
     pub(crate) in_service: bool,
-    /// Whether the server that had it died.
+    /// Whether the server that had it died, or the client from which it was to fetch the data.
     pub(crate) lost: bool,
+    /// Whether a device works on it that was answered already.
+    pub(crate) behind: bool,
 }
 
 /// One operation of an application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
+    /// Its client; none once it has ended.
     pub(crate) client: u32,
     pub(crate) thread: u32,
     pub(crate) stream: u32,

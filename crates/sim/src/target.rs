@@ -6,7 +6,7 @@ use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
 
 use crate::outcome::Outcome;
-use crate::scenario::{Application, Scenario};
+use crate::scenario::{Application, Scenario, WATCHING, quoted};
 use crate::world::{SimError, Simulation};
 
 /// A scenario as [`Target`]. The scenario's own applications, time and setting are replaced by what
@@ -44,6 +44,18 @@ impl SimTarget {
     /// What the last run showed besides its measurement.
     pub const fn last(&self) -> Option<&Outcome> {
         self.last.as_ref()
+    }
+
+    /// The command that makes a run again, where workload and setting have names that it can find.
+    fn command(&self, workload: &Workload, run: &Run<'_>) -> String {
+        let Run { seed, settle, length, .. } = run;
+        let [name, target, setting] =
+            [&workload.name, &self.name, &self.setting.label].map(|word| quoted(word));
+        format!(
+            "{WATCHING} bench {name} --on {target} --policy {setting} --clients {} --settle \
+             {settle} --length {length} --seed {seed}",
+            workload.clients
+        )
     }
 
     fn failed(&self, error: SimError) -> TargetError {
@@ -87,8 +99,8 @@ impl Target for SimTarget {
         scenario.run.length = run.length;
         let simulation =
             Simulation::new(&scenario, &self.setting, run.seed).map_err(|e| self.failed(e))?;
-        let outcome =
-            simulation.tracing(run.trace).run(run.progress).map_err(|e| self.failed(e))?;
+        let simulation = simulation.tracing(run.trace).again_by(self.command(workload, run));
+        let outcome = simulation.run(run.progress).map_err(|e| self.failed(e))?;
         let measurement = outcome.measurement.clone();
         self.last = Some(outcome);
         Ok(measurement)

@@ -1,5 +1,8 @@
 //! The composition of a world, and the loop over its events.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use afflux_core::class::Class;
 use afflux_core::device::placement::PlacementError;
 use afflux_core::measure::{Measurement, TraceRequest};
@@ -9,13 +12,14 @@ use afflux_core::setting::Setting;
 use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
-use crate::client::{Caches, Clients, Counts, Sizes};
+use crate::client::{Caches, Clients, Counts, Sizes, Stage};
 use crate::events::{Event, EventQueue};
 use crate::invariants::{Ledger, WATCHED};
 use crate::locks::Locks;
 use crate::metadata::Metadata;
 use crate::network::Network;
 use crate::outcome::{ApplicationOutcome, Outcome, Totals};
+use crate::pages::PageCache;
 use crate::request::{Operation, Request, Slab};
 use crate::scenario::Scenario;
 use crate::series::Course;
@@ -50,7 +54,7 @@ const LOOK: u64 = 16_384;
 
 /// One world with its seed, ready to run once.
 pub struct Simulation {
-    world: World,
+    pub(crate) world: World,
 }
 
 /// All that there is.
@@ -65,6 +69,8 @@ pub(crate) struct World {
     pub(crate) metadata: Metadata,
     pub(crate) sizes: Sizes,
     pub(crate) caches: Caches,
+    /// What clients keep of their own files.
+    pub(crate) pages: PageCache,
     pub(crate) locks: Locks,
     pub(crate) progress: Vec<ApplicationProgress>,
     pub(crate) course: Course,
@@ -74,6 +80,8 @@ pub(crate) struct World {
     pub(crate) retries: u32,
     /// Why the run cannot go on.
     pub(crate) failure: Option<PlacementError>,
+    /// The command that makes this run again.
+    command: String,
     /// Clients of each application that have started or are the next to.
     started: Vec<u32>,
     /// What decides when each client starts.
@@ -117,11 +125,12 @@ impl Simulation {
             events: EventQueue::default(),
             requests: Slab::default(),
             operations: Slab::default(),
-            network: Network::new(scenario),
+            network: Network::new(scenario, seed),
             servers: Servers::new(&scenario.servers, places, seed),
-            metadata: Metadata::new(&scenario.metadata),
+            metadata: Metadata::new(&scenario.metadata, &scenario.faults),
             sizes: Sizes::new(),
             caches: Caches::new(scenario),
+            pages: PageCache::new(scenario.client_count(), scenario.clients.cache),
             locks: Locks::new(&scenario.locks, &clients.casts),
             progress: progress.collect(),
             course: Course::new(scenario),
@@ -129,6 +138,7 @@ impl Simulation {
             ledger: Ledger::default(),
             retries: scenario.clients.retries,
             failure: None,
+            command: scenario.command(&setting.label, seed),
             seed,
             started: vec![0; clients.casts.len()],
             chance: Rng::new(seed).fork("stagger"),
@@ -167,17 +177,33 @@ impl Simulation {
         self
     }
 
+    /// The command that makes this run again is another than `afflux sim` with the scenario.
+    #[must_use]
+    pub fn again_by(mut self, command: String) -> Self {
+        self.world.command = command;
+        self
+    }
+
     /// Runs it to its end.
     ///
     /// # Errors
     /// [`SimError::Cancelled`], or [`SimError::Full`] when files grew beyond the devices.
+    ///
+    /// # Panics
+    /// When an invariant is broken where they are watched, or by any other mistake in this crate;
+    /// what is said then names scenario, overrides, seed, time and the command that shows it again.
     pub fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
-        self.world.go(progress)?;
-        let outcome = self.world.outcome();
-        if WATCHED {
-            self.world.audit();
-        }
-        Ok(outcome)
+        let world = &mut self.world;
+        let run = AssertUnwindSafe(|| {
+            world.go(progress)?;
+            let outcome = world.outcome();
+            if WATCHED {
+                world.audit();
+            }
+            Ok(outcome)
+        });
+        // The world is not used after a panic but for telling which it was.
+        catch_unwind(run).unwrap_or_else(|panic| panic!("{}", self.world.told(panic.as_ref())))
     }
 }
 
@@ -195,7 +221,9 @@ impl World {
 
     pub(crate) fn go(&mut self, progress: &dyn Progress) -> Result<(), SimError> {
         while let Some((now, event)) = self.events.pop_until(self.end) {
-            debug_assert!(now >= self.now, "time goes forward");
+            if WATCHED {
+                assert!(now >= self.now, "time goes back");
+            }
             self.now = now;
             self.totals.events += 1;
             self.handle(now, event, progress);
@@ -215,6 +243,24 @@ impl World {
         }
         self.now = self.end;
         Ok(())
+    }
+
+    /// All that tells a run that failed from others, and how it is made again.
+    fn told(&self, panic: &(dyn Any + Send)) -> String {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let what = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let Self { scenario, seed, now, command, .. } = self;
+        let changed = match scenario.origin.changed.as_slice() {
+            [] => "as it is".to_owned(),
+            changed => format!("with {}", changed.join(" ")),
+        };
+        format!(
+            "{}\n  in scenario `{}` {changed}, seed {seed}, at {:.9} s of its time\n  again by: \
+             {command}",
+            what.unwrap_or("a panic without words"),
+            scenario.name,
+            secs(*now),
+        )
     }
 
     /// Which part of the run is done: by time, or by bytes where those come to their end first.
@@ -252,6 +298,7 @@ impl World {
         match event {
             Event::Start(client) => {
                 self.start_next(self.clients.each[client as usize].application as usize);
+                self.clients.each[client as usize].stage = Stage::AtWork;
                 self.application_wakes(now, client);
             }
             Event::Application(client) => self.application_wakes(now, client),
@@ -266,10 +313,12 @@ impl World {
             Event::Step => self.step(now),
             Event::Holds => self.take_holds(now),
             Event::Lock(operation) => self.locked(now, operation),
+            Event::Copied(operation) => self.copied(now, operation),
             Event::Ask(request) => self.ask(now, request),
             Event::Fetch(request) => self.fetch(now, request),
             Event::Segment(segment) => self.segment_at_port(now, segment),
             Event::SegmentArrives(segment) => self.segment_arrives(now, segment),
+            Event::Acknowledged(segment) => self.acknowledged(now, segment),
             Event::Retransmit(flow) => self.retransmit(now, flow),
         }
     }

@@ -108,6 +108,7 @@ fn beside<'a>(figures: impl Iterator<Item = &'a Beside>) -> Option<Section> {
         div class="scroll" { table {
             thead { tr {
                 th { "figure" } th { "published" } th { "simulated" } th { "difference" }
+                th { "all models" }
                 th class="left" { "use" } th class="left" { "under" } th class="left" { "source" }
             } }
             tbody {
@@ -117,6 +118,9 @@ fn beside<'a>(figures: impl Iterator<Item = &'a Beside>) -> Option<Section> {
                         td { (quantity(one.published, &one.unit)) }
                         td { (one.simulated.map_or_else(dash, number)) }
                         td { (one.difference_percent.map_or_else(dash, percent)) }
+                        td { (one.range.map_or_else(dash, |[least, most]| {
+                            format!("{} to {}", number(least), number(most))
+                        })) }
                         td class="left" { (one.use_.words()) }
                         td class="left" { (one.set.join(" ")) }
                         td class="left" { (one.source) }
@@ -285,7 +289,7 @@ fn times_table(world: &WorldRecord) -> Table {
 
 fn published_table(figures: &[&Beside]) -> Table {
     let names = ["figure", "metric", "use", "unit", "published", "simulated", "difference_percent"];
-    let names: Vec<_> = names.into_iter().chain(["set", "source"]).collect();
+    let names: Vec<_> = names.into_iter().chain(["least", "most", "set", "source"]).collect();
     let mut table = Table::new(&names);
     for one in figures {
         table.write(vec![
@@ -296,6 +300,8 @@ fn published_table(figures: &[&Beside]) -> Table {
             one.published.to_string(),
             real(one.simulated),
             real(one.difference_percent),
+            real(one.range.map(|[least, _]| least)),
+            real(one.range.map(|[_, most]| most)),
             one.set.join(" "),
             one.source.clone(),
         ]);

@@ -47,6 +47,9 @@ pub(crate) struct Beside {
     pub(crate) published: f64,
     /// As simulated; none where an application did not come to its end.
     pub(crate) simulated: Option<f64>,
+    /// Least and most over the scenario's models, where it has several and none was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) range: Option<[f64; 2]>,
     /// By how much the simulated one is greater.
     pub(crate) difference_percent: Option<f64>,
     /// Overrides of the scenario for it.
@@ -67,6 +70,7 @@ impl Beside {
             unit: figure.unit.clone(),
             published,
             simulated,
+            range: None,
             difference_percent: simulated.map(difference).filter(|value| value.is_finite()),
             set: figure.set.clone(),
             source: figure.source.clone(),
@@ -83,9 +87,40 @@ pub(crate) fn figures(scenario: &Scenario) -> impl Iterator<Item = (&Figure, Use
 /// Runs `scenario` for each of its published figures, with `overrides` above those of the figure,
 /// and puts them side by side. Figures with the same overrides share a run; no figure, no run.
 ///
+/// Models of a scenario fit its figures about equally well, so that the truth may be any of them:
+/// unless the overrides name one, all are run, and each figure has its range over them beside what
+/// the first gives.
+///
 /// # Errors
 /// A figure's overrides or its metric cannot be used, or a world cannot be run.
 pub(crate) fn beside(
+    scenario: &Scenario,
+    overrides: &[String],
+    seed: u64,
+) -> Result<Vec<Beside>, Failure> {
+    let mut found = under_one_model(scenario, overrides, seed)?;
+    let named = overrides.iter().any(|text| text.starts_with("model="));
+    if named || found.is_empty() || scenario.models.len() < 2 {
+        return Ok(found);
+    }
+    for one in &mut found {
+        one.range = one.simulated.map(|value| [value, value]);
+    }
+    for model in &scenario.models[1..] {
+        let mut overrides = overrides.to_vec();
+        overrides.push(format!("model={}", model.name));
+        let others = under_one_model(scenario, &overrides, seed)?;
+        for (one, other) in found.iter_mut().zip(others) {
+            let wider =
+                |([least, most], value): ([f64; 2], f64)| [least.min(value), most.max(value)];
+            one.range = one.range.zip(other.simulated).map(wider);
+        }
+    }
+    Ok(found)
+}
+
+/// The same under the model that the overrides name, or the first.
+fn under_one_model(
     scenario: &Scenario,
     overrides: &[String],
     seed: u64,
@@ -184,8 +219,37 @@ value = 0
         assert!((difference - (simulated - 1.0) * 100.0).abs() < 1e-9);
         // Of zero there is no percent.
         assert_eq!((found[1].simulated, found[1].difference_percent), (Some(0.0), None));
+        assert_eq!(found[0].range, None, "there are no models");
         let wrong = TEXT.replace("\"lost\"", "\"list\"");
         let error = beside(&Scenario::parse(&wrong).unwrap(), &[], 1).unwrap_err().to_string();
         assert!(error.contains("nobody") && error.contains("did you mean `lost`?"), "{error}");
+    }
+    /// A figure is told with its range over the models, unless one of them was asked for.
+    #[test]
+    fn several_models_give_a_range() {
+        let models = r#"
+[[free]]
+key = "servers.count"
+values = ["1", "2"]
+[[model]]
+name = "a"
+about = "one server"
+set = ["servers.count=1"]
+[[model]]
+name = "b"
+about = "two"
+set = ["servers.count=2"]
+"#;
+        let scenario = Scenario::parse(&format!("{TEXT}{models}")).unwrap();
+        let under = |model: &str| {
+            let found = beside(&scenario, &[format!("model={model}")], 1).unwrap();
+            assert_eq!(found[0].range, None);
+            found[0].simulated.unwrap()
+        };
+        let (a, b) = (under("a"), under("b"));
+        let both = beside(&scenario, &[], 1).unwrap();
+        assert_eq!(both[0].simulated, Some(a));
+        assert_eq!(both[0].range, Some([a.min(b), a.max(b)]));
+        assert!(b > 1.2 * a, "{a} {b}");
     }
 }

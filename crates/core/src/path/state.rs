@@ -76,6 +76,11 @@ const _: () = assert!(size_of::<PathState>() <= 128, "DESIGN section 3: at most 
 /// The greatest window that is believed when a state is read.
 const WINDOW_READ_MAX: f64 = 65_536.0;
 
+/// A window that is none becomes zero, which is used as one.
+fn believed(window: f64) -> f64 {
+    if (0.0..=WINDOW_READ_MAX).contains(&window) { window } else { 0.0 }
+}
+
 const fn pair(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
@@ -87,6 +92,9 @@ const fn halves(word: u64) -> [u32; 2] {
 impl PathState {
     /// How many words a state takes.
     pub const WORDS: usize = 15;
+
+    /// The state of no controller, to be overwritten by one's [`start`](super::Controller::start).
+    pub const BLANK: Self = Self::new(1.0, Span::ZERO);
 
     pub(super) const fn new(window: f64, gap: Span) -> Self {
         Self {
@@ -181,8 +189,7 @@ impl PathState {
             last_send: Time::from_nanos(words[5]),
             last_window_change: Time::from_nanos(words[6]),
             least_pt: [[a, b, c], [d, e, f]],
-            // What is not a number becomes zero, which is used as one.
-            window: f64::from_bits(words[10]).max(0.0).min(WINDOW_READ_MAX),
+            window: believed(f64::from_bits(words[10])),
             gap: Span::from_nanos(words[11]),
             policy: halves(words[12]),
             in_flight,

@@ -34,8 +34,11 @@ pub struct PolicyEntry {
     /// Builds it.
     pub build: fn(&Parameters) -> Result<Box<dyn Policy>, ParameterError>,
     /// Makes it of the words that [`Policy::words`] gave, and shows it to a visitor.
-    pub read: fn(&[u64; PARAMETERS], &mut dyn FnMut(&dyn Policy)),
+    pub read: Read,
 }
+
+/// Makes a policy of its words and shows it to a visitor.
+pub type Read = fn(&[u64; PARAMETERS], &mut dyn FnMut(&dyn Policy));
 
 /// How many words a policy that is no rule set may need besides its name.
 pub const PARAMETERS: usize = 4;

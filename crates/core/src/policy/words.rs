@@ -32,7 +32,7 @@ pub fn with<W: Words + ?Sized, R>(words: &W, tell: impl FnOnce(&dyn Policy) -> R
     if name == NAME {
         return tell(&RulesIn(&words));
     }
-    let entry = POLICIES.iter().find(|entry| name_word(entry.name) == name);
+    let entry = NAMES.iter().position(|known| *known == name).and_then(|at| POLICIES.get(at));
     let Some(entry) = entry else { return tell(&fixed::Unregulated) };
     let parameters: [u64; PARAMETERS] = std::array::from_fn(|index| words.word(index + 1));
     let (mut tell, mut told) = (Some(tell), None);
@@ -45,6 +45,16 @@ pub fn with<W: Words + ?Sized, R>(words: &W, tell: impl FnOnce(&dyn Policy) -> R
         (None, None) => unreachable!("whoever took the question answered it"),
     }
 }
+
+/// The names of [`POLICIES`] as words, made once by the compiler.
+static NAMES: [u64; POLICIES.len()] = {
+    let (mut names, mut at) = ([0; POLICIES.len()], 0);
+    while at < names.len() {
+        names[at] = name_word(POLICIES[at].name);
+        at += 1;
+    }
+    names
+};
 
 impl<W: Words + ?Sized> Words for &W {
     fn word(&self, index: usize) -> u64 {

@@ -2,7 +2,9 @@
 
 use afflux_core::class::Class;
 use afflux_core::limits::{FanIn, Hold, HoldReason, Limits};
-use afflux_core::path::{Controller, HoldLedger, HoldTotals, Options, PathKey, Reply, Ruling};
+use afflux_core::path::{
+    Controller, HoldLedger, HoldTotals, Options, PathKey, PathState, Reply, Ruling,
+};
 use afflux_core::policy::fixed::Fixed;
 use afflux_core::rules::Gap;
 use afflux_core::units::{Span, Time};
@@ -162,39 +164,27 @@ impl Shared {
         let lease = self.lane(0)?;
         let entry = &self.memory.image.paths[path.index as usize];
         let class = class_of(path);
-        let answer =
-            self.step(lease.lane, path.index as usize, Some(path.key), |in_force, draft| {
-                let (controller, mut state) = self.controller(in_force, class, draft);
-                if ask == Ask::Observe || self.pauses(in_force) {
-                    controller.sent(&mut state, now, size_bytes);
-                    draft.held += 1;
-                    return Want::Publish(state, Ok(true));
-                }
-                let (answer, room) = if let Ask::FanIn(limit) = ask {
-                    let in_flight = state.in_flight();
-                    let fan_in = Some(FanIn { limit, in_flight });
-                    let limits = Limits { fan_in, ..Limits::default() };
-                    let policy = Fixed { window: f64::from(u16::MAX), gap: Gap::NONE };
-                    let open = Options { window_max: policy.window, ..Options::default() };
-                    let counter = Controller::of(open, policy);
-                    // Whatever else the job's setting says, this place only counts.
-                    counter.adopt(&mut state);
-                    (counter.admit(&mut state, now, size_bytes, &limits), in_flight + 1 < limit)
-                } else {
-                    let limits = self.limits(in_force, entry);
-                    let answer = controller.admit(&mut state, now, size_bytes, &limits);
-                    (answer, limits.window(state.window()).0 > state.in_flight())
-                };
-                match answer {
-                    Ok(()) => {
-                        draft.held += 1;
-                        Want::Publish(state, Ok(room))
-                    }
-                    // The controller may have noted that the window held somebody back.
-                    Err(hold) if draft.state != Some(state) => Want::Publish(state, Err(hold)),
-                    Err(hold) => Want::Leave(Err(hold)),
-                }
-            })?;
+        let mut answer = Ok(true);
+        self.step(lease.lane, path.index as usize, Some(path.key), |in_force, draft| {
+            let controller = self.controller(in_force, class, draft);
+            let state = &mut draft.state;
+            if ask == Ask::Observe || self.pauses(in_force) {
+                controller.sent(state, now, size_bytes);
+                answer = Ok(true);
+            } else if let Ask::FanIn(limit) = ask {
+                answer = count_in(state, now, size_bytes, limit);
+            } else {
+                let limits = self.limits(in_force, entry);
+                let admitted = controller.admit(state, now, size_bytes, &limits);
+                answer = admitted.map(|()| limits.window(state.window()).0 > state.in_flight());
+            }
+            if answer.is_ok() {
+                draft.held += 1;
+                return Want::Publish;
+            }
+            // The controller may have noted that the window held somebody back.
+            if draft.differs() { Want::Publish } else { Want::Leave }
+        })?;
         Ok(answer.map(|room| Entered { at: now, hint: lease.hint, room }))
     }
 
@@ -268,22 +258,22 @@ impl Shared {
         let lease = self.lane(slot.hint).ok()?;
         let (sent, size_bytes) = (slot.sent, slot.size_bytes);
         let class = class_of(path);
+        let mut counted = None;
         let ended = self.step(lease.lane, index, Some(path.key), |in_force, draft| {
-            let (controller, mut state) = self.controller(in_force, class, draft);
+            let controller = self.controller(in_force, class, draft);
             draft.held -= 1;
-            let mut counted = None;
             match end {
                 End::Reply(arrived) => {
                     let reply = Reply { built: sent, sent, arrived, size_bytes };
-                    let ruling = controller.reply(&mut state, &reply);
+                    let ruling = controller.reply(&mut draft.state, &reply);
                     counted = Some((in_force.generation, reply, ruling));
                 }
-                End::Fault(now) => controller.fault(&mut state, now),
-                End::Withdraw => controller.withdraw(&mut state),
+                End::Fault(now) => controller.fault(&mut draft.state, now),
+                End::Withdraw => controller.withdraw(&mut draft.state),
             }
-            Want::Publish(state, counted)
+            Want::Publish
         });
-        let counted = ended.ok()?;
+        ended.ok()?;
         if let Some((generation, reply, ruling)) = &counted {
             self.count(lease.lane, index, *generation, reply, ruling);
         }
@@ -293,6 +283,20 @@ impl Shared {
         }
         counted.map(|(.., ruling)| ruling)
     }
+}
+
+/// Counts a request among those of all paths of its job. Whatever the job's setting says besides,
+/// the window there is no limit.
+#[cold]
+fn count_in(state: &mut PathState, now: Time, size_bytes: u32, limit: u32) -> Result<bool, Hold> {
+    let policy = Fixed { window: f64::from(u16::MAX), gap: Gap::NONE };
+    let open = Options { window_max: policy.window, ..Options::default() };
+    let counter = Controller::of(open, policy);
+    counter.adopt(state);
+    let fan_in = Some(FanIn { limit, in_flight: state.in_flight() });
+    let limits = Limits { fan_in, ..Limits::default() };
+    counter.admit(state, now, size_bytes, &limits)?;
+    Ok(state.in_flight() < limit)
 }
 
 #[inline]

@@ -79,7 +79,7 @@ impl Memory {
 
     fn with(image: &'static Image, bytes: [u8; 256]) -> Result<Self, Errno> {
         let start = ptr::from_ref(image).cast_mut().cast();
-        // SAFETY: only keeps the mapping out of core files. Where that is unknown, it is not needed.
+        // SAFETY: only keeps the mapping out of core files; where that is unknown, it is no harm.
         let _ = unsafe { rustix::mm::madvise(start, size_of::<Image>(), Advice::LinuxDontDump) };
         let (size, access) = (size_of::<Own>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: as above, a new mapping.

@@ -167,15 +167,15 @@ impl Shared {
             return false;
         }
         let Ok(lease) = self.lane(0) else { return false };
-        let emptied = self.step(lease.lane, index, Some(marked), |in_force, draft| {
-            let idle = draft
-                .state
-                .is_none_or(|state| state.in_flight() == 0 && now.since(state.last_send()) >= IDLE);
-            draft.state = None;
-            let (_, fresh) = self.controller(in_force, Class::Metadata, draft);
-            if idle { Want::Publish(fresh, true) } else { Want::Leave(false) }
+        let mut idle = false;
+        let step = self.step(lease.lane, index, Some(marked), |in_force, draft| {
+            let since = now.since(draft.state.last_send());
+            idle = !draft.started || (draft.state.in_flight() == 0 && since >= IDLE);
+            draft.started = false;
+            self.controller(in_force, Class::Metadata, draft);
+            if idle { Want::Publish } else { Want::Leave }
         });
-        if emptied != Ok(true) {
+        if step.is_err() || !idle {
             let _ = entry.key.compare_exchange(marked, live, SeqCst, Relaxed);
             return false;
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use afflux_core::class::Class;
 use afflux_core::limits::Limits;
-use afflux_core::path::{Controller, Options, PathState};
+use afflux_core::path::{Controller, Options};
 use afflux_core::policy::{self, Decision, Policy, Seen, Words};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
@@ -30,15 +30,15 @@ const FIRST: usize = TEXT_BYTES + 1;
 #[derive(Clone, Copy)]
 pub(super) struct InSegment {
     setting: Option<&'static image::Setting>,
-    class: Class,
+    /// Where the words of the class begin.
+    start: usize,
 }
 
 impl Words for InSegment {
     #[inline]
     fn word(&self, index: usize) -> u64 {
         let Some(setting) = self.setting else { return 0 };
-        let start = setting.words[CLASSES + self.class.index()].load(Relaxed) as usize;
-        setting.words.get(start.wrapping_add(index)).map_or(0, |word| word.load(Relaxed))
+        setting.words.get(self.start.wrapping_add(index)).map_or(0, |word| word.load(Relaxed))
     }
 }
 
@@ -76,30 +76,25 @@ impl Shared {
         (in_force.generation > 0).then(|| &of_job[(in_force.generation & 1) as usize])
     }
 
-    /// The controller of a path, and the path's state under it: made or adopted if need be.
+    /// The controller of a path. The draft's state becomes one of its own: made or adopted if need
+    /// be.
     #[inline]
     pub(super) fn controller(
         &self,
         in_force: &InForce,
         class: Class,
         draft: &mut Draft,
-    ) -> (Controller<InSegment>, PathState) {
+    ) -> Controller<InSegment> {
         let setting = self.setting(in_force);
-        let controller = Controller::of(Options::default(), InSegment { setting, class });
-        let generation = in_force.generation as u8;
-        let mut state = match draft.state {
-            None => controller.start(),
-            Some(state) => state,
-        };
-        if draft.generation != generation && draft.state.is_some() {
+        let start = setting.map_or(0, |of| of.words[CLASSES + class.index()].load(Relaxed));
+        let policy = InSegment { setting, start: start as usize };
+        let controller = Controller::of(Options::default(), policy);
+        if !draft.started || draft.generation != in_force.generation as u8 {
             let afresh = setting.is_some_and(|of| of.words[AFRESH].load(Relaxed) != 0);
-            match afresh {
-                true => state = controller.start().recounted(state.in_flight()),
-                false => controller.adopt(&mut state),
-            }
+            take_over(&controller, draft, afresh);
+            draft.generation = in_force.generation as u8;
         }
-        draft.generation = generation;
-        (controller, state)
+        controller
     }
 
     /// The limits of a path besides its window.
@@ -235,6 +230,17 @@ impl Shared {
                 entry.job.store(number as u32 + 1, SeqCst);
             }
         }
+    }
+}
+
+#[cold]
+fn take_over(controller: &Controller<InSegment>, draft: &mut Draft, afresh: bool) {
+    if !draft.started {
+        draft.state = controller.start();
+    } else if afresh {
+        draft.state = controller.start().recounted(draft.state.in_flight());
+    } else {
+        controller.adopt(&mut draft.state);
     }
 }
 

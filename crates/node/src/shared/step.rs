@@ -71,12 +71,31 @@ impl Stamp {
 
 /// A state that a step may change.
 pub(super) struct Draft {
-    /// None when nothing happened on the path yet.
-    pub(super) state: Option<PathState>,
+    /// The state as it was read.
+    words: [u64; PathState::WORDS],
+    /// Whether anything happened on the path yet; if not, the state is still to be made.
+    pub(super) started: bool,
+    /// The state, to be changed in place: copies of it would be half the cost of a step.
+    pub(super) state: PathState,
     /// The last bits of the generation of the setting that it follows.
     pub(super) generation: u8,
     /// Requests that the lane of the step has in flight.
     pub(super) held: i32,
+}
+
+impl Draft {
+    const EMPTY: Self = Self {
+        words: [0; PathState::WORDS],
+        started: false,
+        state: PathState::BLANK,
+        generation: 0,
+        held: 0,
+    };
+
+    /// Whether the state is not as it was read.
+    pub(super) fn differs(&self) -> bool {
+        !self.started || self.state.to_words() != self.words
+    }
 }
 
 /// Which setting is in force on a path.
@@ -89,24 +108,25 @@ pub(super) struct InForce {
 }
 
 /// What `change` of a step wants.
-pub(super) enum Want<R> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
     /// The changed draft as the path's state.
-    Publish(PathState, R),
+    Publish,
     /// Nothing changed.
-    Leave(R),
+    Leave,
 }
 
 impl Shared {
     /// Makes one step on `path`, which must still have `key` (any, if none is given). `change` may
-    /// be called several times.
+    /// be called several times; what it did last is what happened.
     #[inline]
-    pub(super) fn step<R>(
+    pub(super) fn step(
         &self,
         lane: usize,
         path: usize,
         key: Option<u64>,
-        mut change: impl FnMut(&InForce, &mut Draft) -> Want<R>,
-    ) -> Result<R, Refused> {
+        mut change: impl FnMut(&InForce, &mut Draft) -> Want,
+    ) -> Result<(), Refused> {
         let entry = &self.memory.image.paths[path];
         let mut lost = 0;
         loop {
@@ -115,17 +135,12 @@ impl Shared {
                 return Err(Refused::Gone);
             }
             let in_force = self.in_force(entry);
-            if let Some((mut draft, stamp)) = self.read(path, head, lane) {
-                match change(&in_force, &mut draft) {
-                    Want::Leave(result) => return Ok(result),
-                    Want::Publish(state, result) => {
-                        if self.in_force(entry) == in_force
-                            && self.publish(lane, path, (head, stamp), &state, &draft)?
-                        {
-                            return Ok(result);
-                        }
-                    }
-                }
+            if let Some((mut draft, stamp)) = self.read(path, head, lane)
+                && (change(&in_force, &mut draft) == Want::Leave
+                    || (self.in_force(entry) == in_force
+                        && self.publish(lane, path, (head, stamp), &draft)?))
+            {
+                return Ok(());
             }
             lost += 1;
             pause(lost);
@@ -137,7 +152,7 @@ impl Shared {
         for lost in 0..1_000 {
             let head = Head(self.memory.image.paths[path].head.load(SeqCst));
             if let Some((draft, _)) = self.read(path, head, 0) {
-                return draft.state;
+                return draft.started.then_some(draft.state);
             }
             pause(lost);
         }
@@ -173,7 +188,7 @@ impl Shared {
     fn read(&self, path: usize, head: Head, lane: usize) -> Option<(Draft, Stamp)> {
         let image = self.memory.image;
         if head.version() == 0 {
-            return Some((Draft { state: None, generation: 0, held: 0 }, Stamp(0)));
+            return Some((Draft::EMPTY, Stamp(0)));
         }
         let block = &image.cells[head.lane()][path].blocks[head.block()];
         let words: [u64; PathState::WORDS] =
@@ -187,18 +202,23 @@ impl Shared {
         if image.paths[path].head.load(Relaxed) != head.0 {
             return None;
         }
-        let state = Some(PathState::from_words(&words));
-        Some((Draft { state, generation: head.generation(), held: own.held() }, stamp))
+        let draft = Draft {
+            words,
+            started: true,
+            state: PathState::from_words(&words),
+            generation: head.generation(),
+            held: own.held(),
+        };
+        Some((draft, stamp))
     }
 
-    /// Makes `state` the path's, unless somebody was faster.
+    /// Makes a draft the path's state, unless somebody was faster.
     #[inline]
     fn publish(
         &self,
         lane: usize,
         path: usize,
         (head, stamp): (Head, Stamp),
-        state: &PathState,
         draft: &Draft,
     ) -> Result<bool, Refused> {
         let image = self.memory.image;
@@ -215,7 +235,7 @@ impl Shared {
         // it sees any of what follows.
         fence(Release);
         let spare = &image.cells[lane][path].blocks[block];
-        for (word, value) in spare.words.iter().zip(state.to_words()) {
+        for (word, value) in spare.words.iter().zip(draft.state.to_words()) {
             word.store(value, Relaxed);
         }
         spare.stamp.store(Stamp::new(version, draft.held).0, Relaxed);

@@ -124,12 +124,11 @@ impl Shared {
             }
             // It only fails when the path has used up its versions, and then nobody can use it.
             let _ = self.step(lane, path, None, |_, draft| {
-                // It has one, since something is held on it.
-                let Some(state) = draft.state else { return Want::Leave(()) };
-                let in_flight = i64::from(state.in_flight()) - i64::from(draft.held);
+                let in_flight = i64::from(draft.state.in_flight()) - i64::from(draft.held);
                 draft.held = 0;
                 let in_flight = u32::try_from(in_flight.max(0)).unwrap_or(u32::MAX);
-                Want::Publish(state.recounted(in_flight), ())
+                draft.state = draft.state.recounted(in_flight);
+                Want::Publish
             });
         }
     }

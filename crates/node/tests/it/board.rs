@@ -1,6 +1,6 @@
 //! A board on which processes count, to check from outside what they were admitted to. It knows
-//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both need
-//! unsafe code.
+//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both
+//! need unsafe code.
 
 use std::path::Path;
 use std::ptr;
@@ -77,7 +77,7 @@ pub(crate) fn fork_and_die(life: impl FnOnce()) -> nix::unistd::Pid {
             life();
             let own = rustix::process::getpid();
             let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
-            loop {}
+            panic!("it outlived itself")
         }
     }
 }

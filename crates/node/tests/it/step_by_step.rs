@@ -33,11 +33,13 @@ fn follow(place: &Place) -> Option<(Child, Pid)> {
     Some((worker, thread))
 }
 
-/// The thread of a test program that runs the test: the last that was started.
+/// The thread of a test program that runs the test: the one that is not its first. Its number may
+/// be the smaller one, as numbers are used again.
 fn busy_thread(pid: Pid) -> Pid {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let numbers = tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap());
-    Pid::from_raw(numbers.max().unwrap())
+    let mut numbers =
+        tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap());
+    Pid::from_raw(numbers.find(|number| *number != pid.as_raw()).unwrap())
 }
 
 fn stopped(thread: Pid) {

@@ -6,14 +6,15 @@ use afflux_core::class::Class;
 use afflux_core::units::Time;
 use afflux_core::workload::{AppOperation, Kind, Next};
 
-use crate::client::Cast;
+use crate::client::{Cast, Stage};
 use crate::events::Event;
+use crate::invariants;
 use crate::request::{NONE, Operation, Request};
 use crate::world::World;
 
 /// What an operation does in one of its phases; the next waits for all of its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// One question to the server of names.
     Catalog,
     /// Data from or to storage servers.
@@ -23,7 +24,7 @@ enum Phase {
 }
 
 /// The phases of each kind, in the order in which the lab's client goes through them.
-const fn phases(kind: Kind) -> &'static [Phase] {
+pub(super) const fn phases(kind: Kind) -> &'static [Phase] {
     match kind {
         Kind::Read => &[Phase::Data(Class::Read)],
         Kind::Write => &[Phase::Data(Class::Write)],
@@ -52,6 +53,9 @@ impl World {
     pub(crate) fn start_operations(&mut self, now: Time, client: u32) {
         while !self.draining {
             let one = self.clients.each[client as usize];
+            if one.dead {
+                return;
+            }
             let limit = self.cast_of(client).bytes;
             if limit.is_some_and(|limit| one.issued_bytes >= limit) {
                 if one.under_way == 0 {
@@ -146,6 +150,9 @@ impl World {
         if operation.length_bytes == 0 {
             return false;
         }
+        if self.is_at_hand(now, index, class) {
+            return true;
+        }
         self.operations[index].left = operation.length_bytes;
         self.ledger.asked_bytes += operation.length_bytes;
         let cast = self.cast_of(operation.client);
@@ -230,13 +237,16 @@ impl World {
         let counts = self.clients.counts_of(client);
         counts.recorder.operation_ended(now, operation.started);
         let one = &mut self.clients.each[client as usize];
-        one.under_way -= 1;
+        invariants::less(&mut one.under_way, "operations under way");
         let progress = &mut self.progress[one.application as usize];
         progress.last_end = now;
-        progress.bytes += operation.length_bytes;
+        if !operation.failed {
+            progress.bytes += operation.length_bytes;
+        }
         if !operation.released {
             self.clients.complete(client, now, operation.thread);
         }
+        self.operations[index].client = NONE;
         self.operations.remove(index);
         // What the client begins now may keep the lock.
         self.start_operations(now, client);
@@ -256,6 +266,7 @@ impl World {
             }
             Kind::Delete => {
                 self.sizes.remove(&file);
+                self.pages.remove(operation.client, u64::from(operation.file));
             }
             Kind::Read | Kind::Write | Kind::Stat => {}
         }
@@ -264,7 +275,7 @@ impl World {
     /// A client has done all that it had to do.
     fn client_ends(&mut self, now: Time, client: u32) {
         let one = &mut self.clients.each[client as usize];
-        if !std::mem::replace(&mut one.ended, true) {
+        if std::mem::replace(&mut one.stage, Stage::Ended) != Stage::Ended {
             let progress = &mut self.progress[one.application as usize];
             progress.clients_left -= 1;
             if progress.clients_left == 0 {

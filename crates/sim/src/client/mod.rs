@@ -8,6 +8,7 @@ mod application;
 mod cache;
 mod calls;
 mod cast;
+mod death;
 mod paths;
 mod timer;
 
@@ -78,8 +79,19 @@ pub(crate) struct Client {
     /// Where the next pass over the paths begins, so that a scarce fan-in goes round.
     pub(crate) first_path: u32,
     pub(crate) application: u16,
-    /// Whether its application has come to its end.
-    pub(crate) ended: bool,
+    pub(crate) stage: Stage,
+    /// Whether it is dead, and begins nothing.
+    pub(crate) dead: bool,
+}
+
+/// How far the application of a client has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not started.
+    Waiting,
+    AtWork,
+    /// It has done all that it had to do.
+    Ended,
 }
 
 /// What is counted for a group of clients; for one, unless there are very many.
@@ -177,7 +189,8 @@ impl Clients {
                     under_way: 0,
                     first_path: 0,
                     application: number as u16,
-                    ended: false,
+                    stage: Stage::Waiting,
+                    dead: false,
                 });
             }
             let workload = Arc::clone(&cast.workload);

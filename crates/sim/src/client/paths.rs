@@ -7,6 +7,7 @@ use afflux_core::target::Progress;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
 use crate::request::{NONE, Request};
 use crate::world::World;
@@ -23,8 +24,7 @@ impl World {
             let limits = self.limits(client, path);
             match self.clients.ask(now, client, path, size_bytes, &limits) {
                 Ok(()) => {
-                    let state = &self.clients.states[path as usize];
-                    debug_assert!(state.in_flight() <= (state.window() as u32).max(1), "window");
+                    invariants::within_window(&self.clients.states[path as usize]);
                     self.note_hold(now, client, path, None);
                     let index = self.take_piece(path);
                     self.send(now, index);
@@ -75,7 +75,13 @@ impl World {
         }
     }
 
-    fn note_hold(&mut self, now: Time, client: u32, path: u32, reason: Option<HoldReason>) {
+    pub(super) fn note_hold(
+        &mut self,
+        now: Time,
+        client: u32,
+        path: u32,
+        reason: Option<HoldReason>,
+    ) {
         let lane = &mut self.clients.lanes[path as usize];
         let (mut held, class) = (lane.held, lane.class);
         held.note(&mut self.clients.counts_of(client).holds[class.index()], now, reason);
@@ -150,8 +156,13 @@ impl World {
         }
         if request.server == NONE {
             let there = now + self.network.latency();
-            let back = self.metadata.serve(there) + self.network.latency();
-            self.events.push(back, Event::Reply(index));
+            match self.metadata.serve(there) {
+                Some(done) => self.events.push(done + self.network.latency(), Event::Reply(index)),
+                None => {
+                    self.totals.lost += 1;
+                    self.forget(index);
+                }
+            }
             return;
         }
         let carries = request.class == Class::Write && !self.servers.options.bulk;
@@ -167,11 +178,11 @@ impl World {
         let request = self.requests[index];
         self.requests[index].awaited = false;
         if !request.awaited {
-            self.requests.remove(index);
+            self.discard(index);
             return;
         }
         self.totals.replies += 1;
-        self.clients.each[request.client as usize].in_flight -= 1;
+        invariants::less(&mut self.clients.each[request.client as usize].in_flight, "in flight");
         self.take_reply(now, &request);
         let bytes = u64::from(request.length_bytes);
         if request.class != Class::Metadata {
@@ -180,7 +191,7 @@ impl World {
             let application = self.clients.each[request.client as usize].application;
             self.course.reply(now.since(request.sent), request.class, bytes, application);
         }
-        self.requests.remove(index);
+        self.discard(index);
         self.settle(now, &request);
         if self.clients.fan_in.is_some() {
             self.pump_all(now, request.client);
@@ -205,6 +216,13 @@ impl World {
         if counts.recorder.traces() {
             let key = PathKey { server, class, tenant: 0 };
             counts.recorder.trace(now, key, &state, u64::from(size_bytes));
+        }
+    }
+
+    /// Nobody waits for a request any more; a device may still work on it.
+    fn discard(&mut self, index: u32) {
+        if !self.requests[index].behind {
+            self.requests.remove(index);
         }
     }
 
@@ -240,6 +258,7 @@ impl World {
             under_way: false,
             in_service: false,
             lost: false,
+            behind: false,
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
+use afflux_core::class::Class;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::world::World;
 
 /// Requests in order of sending, as far as they have a time-out.
@@ -56,7 +58,7 @@ impl World {
     fn timed_out(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         let (client, path) = (request.client, request.path);
-        self.clients.each[client as usize].in_flight -= 1;
+        invariants::less(&mut self.clients.each[client as usize].in_flight, "in flight");
         self.clients.fault(now, client, path);
         self.requests[index].awaited = false;
         if !request.under_way {
@@ -67,11 +69,13 @@ impl World {
             let mut again = request;
             again.attempt += 1;
             (again.under_way, again.in_service, again.lost) = (false, false, false);
+            again.behind = false;
             (again.parts, again.access, again.sent) = (0, Span::ZERO, Time::NEVER);
             let again = self.requests.insert(again);
             self.clients.lanes[path as usize].queue.push_front(&mut self.requests, again);
         } else {
             self.totals.failed += 1;
+            self.count_lost(request.operation, request.class, u64::from(request.length_bytes));
             let what = format!("server {} did not answer in {}", request.server, self.patience());
             self.clients.counts_of(client).recorder.fault(what);
             self.operations[request.operation].failed = true;
@@ -82,6 +86,16 @@ impl World {
             self.pump_all(now, client);
         } else {
             self.pump(now, client, path);
+        }
+    }
+
+    /// Bytes of an operation will not be moved. Its application is told, unless it has gone on in
+    /// the belief that they were written.
+    pub(super) fn count_lost(&mut self, operation: u32, class: Class, bytes: u64) {
+        match class {
+            Class::Write if self.operations[operation].released => self.totals.lost_bytes += bytes,
+            Class::Read | Class::Write => self.totals.failed_bytes += bytes,
+            Class::Metadata => {}
         }
     }
 

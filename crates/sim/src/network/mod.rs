@@ -7,7 +7,9 @@
 //! a packet of another connection would. Where a port's buffer has an end, or messages are to pass
 //! in segments, [`Flows`] take the place of all this.
 
+mod buffers;
 mod flows;
+mod sender;
 
 pub(crate) use flows::Flows;
 
@@ -40,7 +42,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario, seed: u64) -> Self {
         let (clients, servers) = (scenario.client_count(), scenario.servers.count);
         let nodes = clients as usize + servers as usize;
         let network = &scenario.network;
@@ -52,10 +54,8 @@ impl Network {
             ports: vec![Time::ZERO; nodes],
             clients,
             slower: vec![1.0; servers as usize],
-            flows: (network.buffer.is_some() || network.segment.is_some()).then(|| {
-                let buffer = network.buffer.unwrap_or(u64::MAX);
-                Flows::new(network.train(), buffer, network.rto, clients, servers)
-            }),
+            flows: (network.is_lossy() || network.segment.is_some())
+                .then(|| Flows::new(network, clients, servers, seed)),
         }
     }
 

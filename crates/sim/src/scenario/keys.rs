@@ -3,7 +3,7 @@
 use super::value::{self as read, Value};
 use super::{
     Application, Clients, Fault, FaultKind, Figure, Free, LockScope, Locks, Metadata, Model,
-    Network, Placing, Policy, RunPlan, Servers,
+    Network, Placing, Policy, Recovery, RunPlan, Servers,
 };
 
 /// A key of a table that fills a `T`.
@@ -55,16 +55,34 @@ keys! { NETWORK, Network, "Keys of `[network]`.",
     "buffer", "a size, or unlimited", "unlimited",
         "what a port of the switch holds; what finds no room is lost",
         buffer = |value| read::bytes_or(value, "unlimited");
+    "shared_buffer", "a size, or none", "none",
+        "memory that all ports of the switch share, besides the limit of each",
+        shared_buffer = |value| read::bytes_or(value, "none");
+    "alpha", "a number above zero", "1",
+        "a port may hold that many times what is free of `shared_buffer`",
+        alpha = read::factor;
     "segment", "a size, or message", "message",
-        "bytes that pass in one piece; 1500B where `buffer` is limited",
+        "bytes that pass in one piece; 1500B where buffers are limited",
         segment = |value| read::bytes_or(value, "message");
     "rto", "a time", "200ms",
-        "after which a sender repeats what was lost unnoticed; doubles each time",
+        "after which, besides the round trip, a sender repeats what was lost unnoticed; doubles \
+         each time",
         rto = read::span;
+    "recovery", "sack, rack or rack-tlp", "sack",
+        "how losses are noticed before that: three segments arrive that were sent later (Linux \
+         until 2013), any does, or besides the last is sent again when none comes back (Linux now)",
+        recovery = |value| read::word(value, RECOVERIES);
+    "initial_window", "a whole number from 1", "10",
+        "segments that a sender sends before it hears anything; 3 in Linux before 2.6.39",
+        initial_window = |value| read::count(value, 1, MANY);
     "header", "a size", "256B",
         "a request or a reply without its data",
         header = read::bytes;
 }
+
+/// Words for [`Recovery`].
+pub(super) const RECOVERIES: &[(&str, Recovery)] =
+    &[("sack", Recovery::Sack), ("rack", Recovery::Rack), ("rack-tlp", Recovery::RackTlp)];
 
 keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "count", "a whole number from 1", "4",
@@ -84,10 +102,14 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         chunk = read::some_bytes;
     "placement", "apart, arrival, even or interleaved", "apart",
         "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
-         or in turns of 4 MiB as if they had been written at the same time",
+         or in turns as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
+    "turn", "a size", "4MiB",
+        "what an interleaved object has in a row: about what a file system sets apart at a time",
+        turn = read::some_bytes;
     "region", "a size, or all", "all",
-        "bytes of each device in which objects lie, from its first block, where a disk is fastest",
+        "bytes of each device in which objects lie, from its first block, where a disk is fastest; \
+         for interleaved ones all is what they need without holes",
         region = |value| read::bytes_or(value, "all");
     "bulk", "true or false", "false",
         "a thread fetches the data of a write once it has started on the request (Lustre)",
@@ -98,6 +120,12 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
     "memory", "a size, or unlimited", "unlimited",
         "data that a server holds at once; threads wait for room",
         memory = |value| read::bytes_or(value, "unlimited");
+    "cache", "a size", "0B",
+        "what each keeps in memory of what was read and written; reads of it need no device",
+        cache = read::bytes;
+    "write_back", "a size", "0B",
+        "of writes, what each answers before it is on its devices; 0B writes through",
+        write_back = read::bytes;
 }
 
 /// Words for [`Placing`].
@@ -130,6 +158,9 @@ keys! { CLIENTS, Clients, "Keys of `[clients]`.",
     "read_ahead", "a size", "0B",
         "bytes of sequential reads asked for ahead of the application; 0B for none",
         read_ahead = read::bytes;
+    "cache", "a size", "0B",
+        "what a client keeps in memory of its own files; reads of it ask no server",
+        cache = read::bytes;
     "timeout", "a time, or never", "never",
         "after which a request is sent again",
         timeout = |value| read::span_or(value, "never");
@@ -215,15 +246,15 @@ keys! { FAULT, Fault, "Keys of `[[fault]]`.",
     "at", "a time", "0ms",
         "when it happens, from the start of the run",
         at = read::span;
-    "what", "stall, die, slow-link or slow-disk", "stall",
-        "what goes wrong",
+    "what", "stall, die, slow-link, slow-disk, client-die, names-stall or names-die", "stall",
+        "what goes wrong: with storage servers; with clients; with the server of names",
         what = |value| read::word(value, FAULTS);
-    "which", "the number of a server, or all", "all",
+    "which", "the number of a server or client from 0, or all", "all",
         "where",
         which = |value| read::count_or(value, "all", 0, MANY);
-    "for", "a time", "1s",
-        "how long",
-        lasts = read::span;
+    "for", "a time, or ever", "1s",
+        "how long; what died comes back after it",
+        lasts = |value| read::span_or(value, "ever");
     "factor", "a number above zero", "2",
         "how many times slower",
         factor = read::factor;
@@ -235,6 +266,9 @@ pub(super) const FAULTS: &[(&str, FaultKind)] = &[
     ("die", FaultKind::Die),
     ("slow-link", FaultKind::SlowLink),
     ("slow-disk", FaultKind::SlowDisk),
+    ("client-die", FaultKind::ClientDie),
+    ("names-stall", FaultKind::NamesStall),
+    ("names-die", FaultKind::NamesDie),
 ];
 
 keys! { FREE, Free, "Keys of `[[free]]`: parameters that no source gives.",

@@ -14,13 +14,19 @@
 pub mod keys;
 
 mod error;
+mod fault;
 mod manual;
+mod origin;
 mod parse;
 mod shipped;
 mod value;
 
 pub use error::ScenarioError;
+pub(crate) use fault::FaultOf;
+pub use fault::{Fault, FaultKind};
 pub use manual::manual;
+pub use origin::Origin;
+pub(crate) use origin::{WATCHING, quoted};
 pub use shipped::{SHIPPED, Shipped, shipped};
 pub use value::Value;
 
@@ -30,6 +36,9 @@ use afflux_core::workload::{PRESETS, Workload};
 
 /// The version that this code reads.
 pub const VERSION: i64 = 1;
+
+/// Steps of a series at most.
+const MOST_STEPS: u64 = 1_000_000;
 
 /// What a world is made of, and what happens in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +75,8 @@ pub struct Scenario {
     pub fitted: Vec<Figure>,
     /// Published figures that it is to predict.
     pub published: Vec<Figure>,
+    /// Where it came from.
+    pub origin: Origin,
 }
 
 /// Links and switch: every node has one link to one switch.
@@ -81,10 +92,29 @@ pub struct Network {
     pub buffer: Option<u64>,
     /// Bytes of a message that pass in one piece; `None` takes whole messages.
     pub segment: Option<u64>,
-    /// Time after which a sender repeats what was lost and not noticed otherwise.
+    /// Bytes that all ports of the switch share; `None` where each has its own.
+    pub shared_buffer: Option<u64>,
+    /// How many times what is free of them a port may hold.
+    pub alpha: f64,
+    /// Least time after which a sender repeats what was lost and not noticed otherwise.
     pub rto: Span,
+    /// How senders notice losses before that.
+    pub recovery: Recovery,
+    /// Segments that a sender sends before it hears anything.
+    pub initial_window: u32,
     /// Bytes of a request or a reply without its data.
     pub header: u64,
+}
+
+/// How the sender of a flow learns of losses before its time-out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Three segments arrive that were sent later (RFC 6675).
+    Sack,
+    /// Anything arrives that was sent later (RFC 8985).
+    Rack,
+    /// As `Rack`, and when nothing comes back the last segment is sent again as a probe.
+    RackTlp,
 }
 
 /// Storage servers, all alike.
@@ -112,6 +142,12 @@ pub struct Servers {
     pub overhead: Span,
     /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
     pub memory: Option<u64>,
+    /// Bytes of an object in a row where objects take turns.
+    pub turn: u64,
+    /// Bytes of what was read and written lately that each keeps in memory.
+    pub cache: u64,
+    /// Bytes of writes that each acknowledges before they are on its devices.
+    pub write_back: u64,
 }
 
 /// Where objects lie on a server's device.
@@ -146,6 +182,8 @@ pub struct Clients {
     pub dirty: u64,
     /// Bytes of sequential reads that a client asks for ahead of its application; zero for none.
     pub read_ahead: u64,
+    /// Bytes of its files that each keeps in memory once it has read or written them.
+    pub cache: u64,
     /// Time after which a request is sent again; `None` waits for ever.
     pub timeout: Option<Span>,
     /// How often a request is sent again before it fails.
@@ -226,34 +264,6 @@ pub struct Application {
     pub servers: Option<u32>,
 }
 
-/// Something that goes wrong.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Fault {
-    /// When.
-    pub at: Span,
-    /// What.
-    pub what: FaultKind,
-    /// Which server; `None` means all.
-    pub which: Option<u32>,
-    /// How long.
-    pub lasts: Span,
-    /// How many times slower, for what slows.
-    pub factor: f64,
-}
-
-/// Kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// The server starts nothing, but forgets nothing.
-    Stall,
-    /// The server forgets all requests and takes none.
-    Die,
-    /// The server's link is slower.
-    SlowLink,
-    /// The server's device is slower.
-    SlowDisk,
-}
-
 /// A parameter that no source gives, so that it was fitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Free {
@@ -326,6 +336,7 @@ impl Default for Scenario {
             models: Vec::new(),
             fitted: Vec::new(),
             published: Vec::new(),
+            origin: Origin::default(),
         }
     }
 }
@@ -338,7 +349,11 @@ impl Default for Network {
             latency: Span::from_micros(50),
             buffer: None,
             segment: None,
+            shared_buffer: None,
+            alpha: 1.0,
             rto: Span::from_millis(200),
+            recovery: Recovery::Sack,
+            initial_window: 10,
             header: 256,
         }
     }
@@ -357,6 +372,9 @@ impl Default for Servers {
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
+            turn: 4 << 20,
+            cache: 0,
+            write_back: 0,
         }
     }
 }
@@ -371,6 +389,7 @@ impl Default for Clients {
             fan_in: None,
             dirty: 0,
             read_ahead: 0,
+            cache: 0,
             timeout: None,
             retries: 8,
             stagger: Span::from_millis(10),
@@ -392,18 +411,6 @@ impl Default for Application {
     }
 }
 
-impl Default for Fault {
-    fn default() -> Self {
-        Self {
-            at: Span::ZERO,
-            what: FaultKind::Stall,
-            which: None,
-            lasts: Span::from_secs(1),
-            factor: 2.0,
-        }
-    }
-}
-
 impl Scenario {
     /// Reads a scenario. Errors give line, column, the schema and a remedy.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
@@ -412,6 +419,7 @@ impl Scenario {
         scenario.check_models()?;
         if let Some(first) = scenario.models.first() {
             scenario = scenario.clone().with(&first.set)?;
+            scenario.origin.changed.clear();
         }
         Ok(scenario)
     }
@@ -425,6 +433,7 @@ impl Scenario {
     pub fn with(mut self, overrides: &[impl AsRef<str>]) -> Result<Self, ScenarioError> {
         for text in overrides {
             parse::override_with(&mut self, text.as_ref())?;
+            self.origin.changed.push(text.as_ref().to_owned());
         }
         self.check()?;
         Ok(self)
@@ -494,22 +503,23 @@ impl Scenario {
             }
         }
         for fault in &self.faults {
-            if fault.which.is_some_and(|which| which >= servers) {
-                let what = format!("there are {servers} servers, numbered from 0");
-                return wrong("fault.which", what, "name one of them, or \"all\"");
-            }
-            if fault.what == FaultKind::Die && self.clients.timeout.is_none() {
-                let what = "a server dies, and clients would wait for it for ever".to_owned();
-                return wrong("clients.timeout", what, "give clients a timeout, as in \"10s\"");
-            }
+            fault.check(self).or_else(|(place, what, remedy)| wrong(place, what, remedy))?;
         }
-        if self.network.buffer.is_some_and(|buffer| buffer < self.network.train()) {
+        if self.network.port_bytes().is_some_and(|bytes| bytes < self.network.train()) {
             let what = format!("a port holds less than one segment of {} B", self.network.train());
             return wrong("network.buffer", what, "make segment smaller or buffer larger");
         }
-        if self.run.length < Span::from_secs(1) {
+        let second = Span::from_secs(1).as_nanos();
+        let counted = self.run.length.as_nanos();
+        if counted < second || !counted.is_multiple_of(second) {
             let what = format!("{} are counted", self.run.length);
-            return wrong("run.length", what, "count at least 1s, since throughput is by second");
+            let remedy = "count in whole seconds, at least 1s, since throughput is by second";
+            return wrong("run.length", what, remedy);
+        }
+        let whole = (self.run.settle + self.run.length).as_nanos();
+        if self.run.series.is_some_and(|step| whole / step.as_nanos() > MOST_STEPS) {
+            let what = "the series has more than a million steps".to_owned();
+            return wrong("run.series", what, "make them longer");
         }
         Ok(())
     }
@@ -520,7 +530,18 @@ impl Network {
     /// few frames that a network card sends in a row.
     pub(crate) fn train(&self) -> u64 {
         const TRAIN: u64 = 1_500;
-        self.segment.unwrap_or(if self.buffer.is_some() { TRAIN } else { u64::MAX })
+        self.segment.unwrap_or(if self.is_lossy() { TRAIN } else { u64::MAX })
+    }
+
+    /// Whether a port can be full.
+    pub(crate) const fn is_lossy(&self) -> bool {
+        self.buffer.is_some() || self.shared_buffer.is_some()
+    }
+
+    /// What a port may hold while all others are empty.
+    fn port_bytes(&self) -> Option<u64> {
+        let shared = self.shared_buffer.map(|bytes| (bytes as f64 * self.alpha.min(1.0)) as u64);
+        [self.buffer, shared].into_iter().flatten().min()
     }
 }
 

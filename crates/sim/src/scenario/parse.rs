@@ -403,7 +403,7 @@ pub(super) fn override_with(scenario: &mut Scenario, text: &str) -> Result<(), S
         other => match other.strip_prefix("application").and_then(|n| n.parse::<usize>().ok()) {
             Some(number) => match scenario.applications.get_mut(number.wrapping_sub(1)) {
                 Some(one) => set(keys::APPLICATION, section, name, one, &value),
-                None => Err(format!("there is no application {number}")),
+                None => Err(no_application(number, scenario.applications.len())),
             },
             None => Err(unknown(other, "a scenario", SECTIONS)),
         },
@@ -429,14 +429,21 @@ fn set<T>(
 fn set_workload(scenario: &mut Scenario, number: Option<usize>, name: &str) -> Result<(), String> {
     let name = toml::Value::String(name.to_owned());
     let workload = workload_of(&name, &scenario.name, &scenario.workloads)?;
+    let there = scenario.applications.len();
     let applications = scenario.applications.iter_mut().enumerate();
     let mut of_number =
         applications.filter(|(at, _)| number.is_none_or(|number| number == at + 1)).peekable();
     if of_number.peek().is_none() {
-        return Err(format!("there is no application {}", number.unwrap_or_default()));
+        return Err(no_application(number.unwrap_or_default(), there));
     }
     of_number.for_each(|(_, one)| one.workload = workload.clone());
     Ok(())
+}
+
+fn no_application(number: usize, there: usize) -> String {
+    format!(
+        "there is no application {number}: there are {there}, from 1; applications=N makes more"
+    )
 }
 
 /// Keeps the first applications, or adds copies of the last.

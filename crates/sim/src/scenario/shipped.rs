@@ -43,7 +43,11 @@ pub fn shipped(name: &str) -> Option<&'static Shipped> {
 impl Shipped {
     /// The scenario; the tests see to it that it can be read, so this has no error.
     pub fn scenario(&self) -> Scenario {
-        Scenario::parse(self.text).expect("shipped scenarios are valid, as the tests below see to")
+        let scenario = Scenario::parse(self.text);
+        let mut scenario =
+            scenario.expect("shipped scenarios are valid, as the tests below see to");
+        self.name.clone_into(&mut scenario.origin.source);
+        scenario
     }
 }
 

@@ -80,7 +80,11 @@ fn faults_name_place_and_remedy() {
         ("size = \"16 MiB\"", "size = \"1 KiB\"", "in the workload"),
         ("timeout = \"30s\"", "timeout = \"never\"", "give clients a timeout"),
         ("which = 3", "which = 8", "numbered from 0"),
-        ("what = \"die\"", "what = \"sleep\"", "it takes stall, die, slow-link or slow-disk"),
+        (
+            "what = \"die\"",
+            "what = \"sleep\"",
+            "slow-disk, client-die, names-stall or names-die (left",
+        ),
         ("[[fault]]", "[fault]", "write [[fault]] before each"),
         ("afflux-scenario = 1", "afflux-scenario = 2", "reads version 1"),
         ("bulk = true", "bulk = ", "line 13"),
@@ -148,7 +152,9 @@ fn the_first_model_is_in_force_and_another_takes_its_place() {
     assert_eq!((scenario.applications[0].name.as_str(), scenario.client_count()), ("mine", 2));
     let other = scenario.clone().with_model("b").unwrap();
     assert_eq!((other.servers.threads, other.clients.dirty), (8, 2 << 20));
-    assert_eq!(other.with_model("a").unwrap(), scenario);
+    let mut again = other.with_model("a").unwrap();
+    assert_eq!(std::mem::take(&mut again.origin.changed), ["model=b", "model=a"]);
+    assert_eq!(again, scenario);
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl Devices {
         let Piece { offset_bytes, length_bytes } = piece;
         let request = DeviceRequest { id: u64::from(request), write, offset_bytes, length_bytes };
         one.device.submit(one.clock.own(now), request);
-        one.look()
+        one.look(now)
     }
 
     /// Whether the event that comes `now` is the one for the next completion.
@@ -123,10 +123,16 @@ impl Devices {
     }
 
     /// Forgets the completion that was due, and gives the time of the next.
-    pub(super) fn next_due(&mut self, spindle: u32) -> Option<Time> {
+    pub(super) fn next_due(&mut self, now: Time, spindle: u32) -> Option<Time> {
         let one = &mut self.spindles[spindle as usize];
         (one.due, one.due_own) = (Time::NEVER, Time::NEVER);
-        one.look()
+        one.look(now)
+    }
+
+    /// What watches a spindle.
+    #[cfg(test)]
+    pub(crate) fn watch(&mut self, spindle: u32) -> &mut invariants::OneAtATime {
+        &mut self.spindles[spindle as usize].watch
     }
 
     /// From `now` on the spindles of a server are `slower` times slower than they should be.
@@ -137,8 +143,8 @@ impl Devices {
         for spindle in first..first + self.per_server {
             let one = &mut self.spindles[spindle as usize];
             one.clock = DeviceClock { world: now, device: one.clock.own(now), slower };
-            if let Some(time) = self.next_due(spindle) {
-                due.push((time.max(now), spindle));
+            if let Some(time) = self.next_due(now, spindle) {
+                due.push((time, spindle));
             }
         }
         due
@@ -146,13 +152,14 @@ impl Devices {
 }
 
 impl Spindle {
-    fn look(&mut self) -> Option<Time> {
+    fn look(&mut self, now: Time) -> Option<Time> {
         let own = self.device.next_done()?;
         if own >= self.due_own {
             return None;
         }
         self.due_own = own;
-        self.due = self.clock.of_world(own);
+        // Rounding to and from the time of a slow device may lose a nanosecond.
+        self.due = self.clock.of_world(own).max(now);
         Some(self.due)
     }
 }

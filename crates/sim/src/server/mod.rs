@@ -4,9 +4,11 @@
 //! the data of a write where transfer is in bulk, and gives the request to the devices; it is free
 //! again when the answer is on its way, or when the data of a bulk read have arrived.
 
+mod behind;
 mod devices;
 mod places;
 
+use behind::Behind;
 pub(crate) use devices::Devices;
 pub(crate) use places::{FileShape, Object, Places, golden_stride};
 
@@ -16,8 +18,10 @@ use afflux_core::rng::Rng;
 use afflux_core::units::{Span, Time};
 
 use crate::events::Event;
+use crate::invariants;
 use crate::network::Node;
-use crate::request::{Fifo, NONE};
+use crate::pages::PageCache;
+use crate::request::{Fifo, NONE, Request};
 use crate::scenario::Servers as ServerOptions;
 use crate::world::World;
 
@@ -44,6 +48,8 @@ pub(crate) struct Servers {
     pub(crate) each: Vec<Server>,
     pub(crate) devices: Devices,
     pub(crate) places: Places,
+    cache: PageCache,
+    pub(crate) behind: Behind,
     /// Room for the pieces of one request.
     pieces: Vec<Piece>,
     rng: Rng,
@@ -64,6 +70,8 @@ impl Servers {
             each: vec![idle; options.count as usize],
             devices: Devices::new(options, seed),
             places,
+            cache: PageCache::new(options.count, options.cache),
+            behind: Behind::new(options.count, options.write_back),
             pieces: Vec::new(),
             rng: Rng::new(seed).fork("threads"),
         }
@@ -119,7 +127,7 @@ impl World {
             let one = &mut self.servers.each[server as usize];
             let Some(index) = one.queue.pop(&self.requests) else { return };
             let request = &mut self.requests[index];
-            one.waiting -= 1;
+            invariants::less(&mut one.waiting, "requests in a queue");
             one.busy += 1;
             one.held_bytes += u64::from(request.length_bytes);
             request.in_service = true;
@@ -159,24 +167,33 @@ impl World {
     pub(crate) fn ready(&mut self, now: Time, index: u32) {
         let request = self.requests[index];
         if request.lost {
+            // It had a thread if its data are gone with a client, none if the server died.
+            self.totals.lost += u64::from(request.in_service);
+            self.release_thread(now, index);
             return self.forget(index);
         }
-        let application = u32::from(self.clients.each[request.client as usize].application);
-        let stripe = self.cast_of(request.client).stripe(request.file, request.server);
-        let object = Object { application, file: request.file, stripe };
+        let object = self.object_of(&request);
         if request.class == Class::Metadata {
             self.servers.places.remove(request.server, object);
+            self.servers.cache.remove(request.server, object.key());
             return self.answer(now, index);
         }
         let mut pieces = std::mem::take(&mut self.servers.pieces);
         pieces.clear();
         let (offset, length) = (request.offset_bytes, u64::from(request.length_bytes));
+        let write = request.class == Class::Write;
+        if write {
+            self.servers.cache.keep(request.server, object.key(), offset, length);
+        } else if self.servers.cache.has(request.server, object.key(), offset, length) {
+            self.servers.pieces = pieces;
+            self.ledger.memory_bytes += length;
+            return self.answer(now, index);
+        }
         let located =
             self.servers.places.locate(request.server, object, offset, length, &mut pieces);
         if let Err(source) = located {
             self.failure.get_or_insert(source);
         }
-        let write = request.class == Class::Write;
         let mut parts = 0;
         for piece in &pieces {
             for (spindle, part) in self.servers.devices.cut(request.server, *piece) {
@@ -192,6 +209,8 @@ impl World {
         self.requests[index].parts = parts;
         if parts == 0 {
             self.answer(now, index);
+        } else if write {
+            self.write_behind(now, index);
         }
     }
 
@@ -204,13 +223,31 @@ impl World {
             let request = &mut self.requests[index];
             request.access += access;
             request.parts -= 1;
-            if request.parts == 0 {
+            if request.parts == 0 && !self.caught_up(now, index) {
+                self.keep_read(index);
                 self.answer(now, index);
             }
         }
-        if let Some(due) = self.servers.devices.next_due(spindle) {
+        if let Some(due) = self.servers.devices.next_due(now, spindle) {
             self.events.push(due, Event::Device(spindle));
         }
+    }
+
+    /// What a device has read stays in memory.
+    fn keep_read(&mut self, index: u32) {
+        let request = self.requests[index];
+        if request.class == Class::Read {
+            let object = self.object_of(&request);
+            let (offset, length) = (request.offset_bytes, u64::from(request.length_bytes));
+            self.servers.cache.keep(request.server, object.key(), offset, length);
+        }
+    }
+
+    /// The stripe of a file that a request is for.
+    fn object_of(&self, request: &Request) -> Object {
+        let application = u32::from(self.clients.each[request.client as usize].application);
+        let stripe = self.cast_of(request.client).stripe(request.file, request.server);
+        Object { application, file: request.file, stripe }
     }
 
     /// Sends the answer to a request.
@@ -241,7 +278,7 @@ impl World {
         }
         let (server, bytes) = (request.server, u64::from(request.length_bytes));
         let one = &mut self.servers.each[server as usize];
-        one.busy -= 1;
+        invariants::less(&mut one.busy, "busy threads");
         one.held_bytes -= bytes;
         self.start_services(now, server);
     }
@@ -254,6 +291,8 @@ impl World {
             self.totals.lost += 1;
             self.forget(index);
         }
+        self.servers.cache.clear(server);
+        self.servers.behind.forget_waiting(server);
         let one = &mut self.servers.each[server as usize];
         (one.waiting, one.busy, one.held_bytes, one.dead) = (0, 0, 0, true);
         for index in self.requests.indices() {

@@ -73,6 +73,8 @@ pub(crate) enum Places {
 pub(crate) struct EvenPlaces {
     parts: Vec<EvenPart>,
     interleaved: bool,
+    /// What an object has in a row when objects take turns.
+    turn_bytes: u64,
     /// For each server, what its slots are shifted by.
     shifts: Vec<u64>,
 }
@@ -84,11 +86,13 @@ struct EvenPart {
     slot_bytes: u64,
     slots: u64,
     stride: u64,
+    /// Turns in a group without a hole, and bytes from one group to the next.
+    group_turns: u64,
+    group_stride: u64,
 }
 
-/// What an object has in a row when objects take turns: about what a file system sets apart for a
-/// file that grows.
-const TURN_BYTES: u64 = 4 << 20;
+/// Where objects take turns, about what lies there without a hole: a block group of ext4.
+const GROUP_BYTES: u64 = 128 << 20;
 
 impl Places {
     /// Places on `options.count` servers, or the bytes that are needed and there on each.
@@ -112,10 +116,14 @@ impl Places {
             Placing::Arrival => PlacementPolicy::Arrival,
             Placing::Even | Placing::Interleaved => {
                 let interleaved = options.placement == Placing::Interleaved;
-                let room = if interleaved { needed } else { capacity_bytes };
-                let parts = EvenPlaces::parts(shapes, needed, room);
+                // Files written at the same time fill a disk without holes, unless a region says
+                // over how much of it the groups with room for them are spread.
+                let dense = interleaved && options.region.is_none();
+                let room = if dense { needed } else { capacity_bytes };
+                let turn_bytes = options.turn;
+                let parts = EvenPlaces::parts(shapes, needed, room, turn_bytes);
                 let shifts = (0..options.count).map(|_| rng.bits() >> 32).collect();
-                return Ok(Self::Even(EvenPlaces { parts, interleaved, shifts }));
+                return Ok(Self::Even(EvenPlaces { parts, interleaved, turn_bytes, shifts }));
             }
         };
         let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
@@ -157,7 +165,12 @@ impl Places {
 }
 
 impl EvenPlaces {
-    fn parts(shapes: &[FileShape], needed_bytes: u64, capacity_bytes: u64) -> Vec<EvenPart> {
+    fn parts(
+        shapes: &[FileShape],
+        needed_bytes: u64,
+        capacity_bytes: u64,
+        turn_bytes: u64,
+    ) -> Vec<EvenPart> {
         let spare = capacity_bytes as f64 / needed_bytes.max(1) as f64;
         let mut first_byte = 0;
         let part = |shape: &FileShape| {
@@ -165,12 +178,18 @@ impl EvenPlaces {
             // Whole blocks of 4 KiB, as disks have them, where there is room for them.
             let roomy = ((shape.object_bytes() as f64 * spare) as u64) & !0xfff;
             let slot_bytes = roomy.max(shape.object_bytes());
+            let turns = shape.object_bytes().div_ceil(turn_bytes) * slots;
+            let group_turns = (GROUP_BYTES / turn_bytes).max(1);
+            let groups = turns.div_ceil(group_turns).max(1);
             let part = EvenPart {
                 shape: *shape,
                 first_byte,
                 slot_bytes,
                 slots,
                 stride: golden_stride(slots),
+                group_turns,
+                group_stride: ((slots * slot_bytes / groups) & !0xfff)
+                    .max(group_turns * turn_bytes),
             };
             first_byte += slots * slot_bytes;
             part
@@ -192,12 +211,15 @@ impl EvenPlaces {
         let shift = self.shifts[server as usize];
         let slot = (part.shape.rank(object) + shift) % part.slots;
         let end = range.offset_bytes + range.length_bytes;
+        let turn_bytes = self.turn_bytes;
         let mut at = range.offset_bytes;
         while at < end {
-            let (round, within) = (at / TURN_BYTES, at % TURN_BYTES);
-            let length_bytes = (TURN_BYTES - within).min(end - at);
+            let (round, within) = (at / turn_bytes, at % turn_bytes);
+            let length_bytes = (turn_bytes - within).min(end - at);
             let turn = round * part.slots + slot;
-            let offset_bytes = part.first_byte + turn * TURN_BYTES + within;
+            let group = turn / part.group_turns;
+            let within = turn % part.group_turns * turn_bytes + within;
+            let offset_bytes = part.first_byte + group * part.group_stride + within;
             pieces.push(Piece { offset_bytes, length_bytes });
             at += length_bytes;
         }
@@ -206,7 +228,7 @@ impl EvenPlaces {
 
 impl Object {
     /// As the lab names objects to its placement.
-    fn key(self) -> u64 {
+    pub(super) fn key(self) -> u64 {
         let file = u64::from(self.application) << 36 | (u64::from(self.file) + 1);
         file.rotate_left(20) ^ u64::from(self.stripe)
     }
@@ -282,6 +304,34 @@ mod tests {
         assert_eq!(starts[1] - starts[0], 5);
         starts.sort_unstable();
         assert_eq!(starts, (0..20).collect::<Vec<_>>());
+    }
+
+    /// Two files of 1 GiB on one server take turns in 16 groups of 128 MiB. Over 10 GiB a group
+    /// begins every 640 MiB: the 17th turn of a file is in the second.
+    #[test]
+    fn groups_of_turns_are_spread_over_a_region() {
+        let shape = FileShape {
+            files: 2,
+            file_bytes: 1 << 30,
+            servers: 1,
+            stripes: 1,
+            unit_bytes: 1 << 20,
+        };
+        let placement = Placing::Interleaved;
+        let region = Some(10 << 30);
+        let options = ServerOptions { count: 1, placement, region, ..Default::default() };
+        let mut places = Places::new(&options, &[shape], 3).unwrap();
+        let mut of = |file, turn: u64| {
+            let mut pieces = Vec::new();
+            let object = Object { application: 0, file, stripe: 0 };
+            places.locate(0, object, turn << 22, 1 << 20, &mut pieces).unwrap();
+            pieces[0].offset_bytes
+        };
+        let first = of(0, 0).min(of(1, 0));
+        assert_eq!((first, of(0, 0).abs_diff(of(1, 0))), (0, 4 << 20), "turns of 4 MiB");
+        assert_eq!((of(0, 1) - of(0, 0), of(0, 16) - of(0, 0)), (8 << 20, 640 << 20));
+        let last = of(0, 255).max(of(1, 255)) + (4 << 20);
+        assert_eq!(last, (15 * 640 + 128) << 20);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 mod common;
 mod congestion;
+mod faults;
 mod features;
+mod incast;
 mod physics;
 mod swarm;

@@ -58,6 +58,7 @@ impl Author {
             "\"mem\"",
             "\"ssd\"",
             "\"hdd:elevator=deadline-strict\"",
+            "\"hdd:elevator=sptf-strict,depth=1\"",
             "\"hdd:elevator=fifo,depth=1\"",
         ];
         self.line("device", &devices);
@@ -67,6 +68,8 @@ impl Author {
         self.line("bulk", &["true"]);
         self.line("overhead", &["\"0us\"", "\"1ms\""]);
         self.line("memory", &["\"1MiB\"", "\"8MiB\""]);
+        self.line("cache", &["\"1MiB\"", "\"1GiB\""]);
+        self.line("write_back", &["\"1MiB\"", "\"16MiB\""]);
     }
 
     fn clients(&mut self, dies: bool) {
@@ -75,6 +78,7 @@ impl Author {
         self.line("fan_in", &["1", "4"]);
         self.line("dirty", &["\"1MiB\"", "\"8MiB\""]);
         self.line("read_ahead", &["\"1MiB\"", "\"40MiB\""]);
+        self.line("cache", &["\"3MiB\"", "\"1GiB\""]);
         self.line("stagger", &["\"0ms\"", "\"2s\""]);
         self.line("retries", &["0", "1", "50"]);
         if dies || self.chance(3) {
@@ -114,20 +118,31 @@ impl Author {
         self.section("[fault]");
         let _ = writeln!(self.text, "what = \"{what}\"");
         self.line("at", &["\"300ms\"", "\"2s\""]);
-        self.line("which", &["0", "2"]);
-        self.line("for", &["\"100ms\"", "\"2500ms\""]);
+        if !what.starts_with("names") {
+            self.line("which", &["0", if what == "client-die" { "0" } else { "2" }]);
+        }
+        self.line("for", &["\"100ms\"", "\"2500ms\"", "\"ever\""]);
         self.line("factor", &["3", "0.5"]);
     }
 
     fn scenario(seed: u64) -> String {
         let text = format!("afflux-scenario = 1\nname = \"swarm {seed}\"\n");
         let mut author = Self { rng: Rng::new(seed), text };
-        let faults: Vec<_> = (0..author.rng.below(3))
-            .map(|_| author.one(&["stall", "die", "slow-link", "slow-disk"]))
-            .collect();
+        let kinds = [
+            "stall",
+            "die",
+            "slow-link",
+            "slow-disk",
+            "client-die",
+            "client-die",
+            "names-stall",
+            "names-die",
+        ];
+        let faults: Vec<_> = (0..author.rng.below(4)).map(|_| author.one(&kinds)).collect();
         author.network();
         author.servers();
-        author.clients(faults.contains(&"die"));
+        // Who waits for what never comes needs a time-out.
+        author.clients(faults.iter().any(|what| what.ends_with("die") || what.ends_with("stall")));
         author.section("metadata");
         author.line("threads", &["1"]);
         author.section("locks");

@@ -79,6 +79,9 @@ Examples:
   afflux sim contended                            one run
   afflux sim contended --policy fixed:4 --set servers.count=8 --set workload=seq-read
   afflux sim my.toml --out result                 and a page: the course of the run, distributions
+  afflux sim ascar                                published figures, with their range over all models
+  afflux sim ascar --set model=b                  the same under one of them
+  afflux sim ascar --no-figures --sweep model=a,b,c --sweep 'policy.setting=fixed:4;fixed:8'
   afflux sim incast --sweep servers.count=1,2,4,8,16 --seeds 5 --out result
   afflux sim contended --sweep 'policy.setting=none;fixed:4;fixed:4,gap=33ms' --show p99_ms,jain
 

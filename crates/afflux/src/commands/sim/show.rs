@@ -138,8 +138,10 @@ pub(super) fn print_beside(out: &mut dyn Write, figures: &[Beside]) -> Result<()
     if figures.is_empty() {
         return Ok(());
     }
-    let mut rows = table(&["figure", "published", "simulated", "unit", "difference", "", "source"]);
-    for column in [5, 6] {
+    let heads =
+        ["figure", "published", "simulated", "unit", "difference", "all models", "", "source"];
+    let mut rows = table(&heads);
+    for column in [6, 7] {
         rows.column_mut(column).into_iter().for_each(|column| {
             column.set_cell_alignment(comfy_table::CellAlignment::Left);
         });
@@ -152,10 +154,20 @@ pub(super) fn print_beside(out: &mut dyn Write, figures: &[Beside]) -> Result<()
             one.simulated.map_or_else(dash, number),
             one.unit.clone(),
             one.difference_percent.map_or_else(dash, |percent| format!("{percent:+.1}%")),
+            one.range.map_or_else(dash, |[least, most]| {
+                format!("{} to {}", number(least), number(most))
+            }),
             one.use_.words().to_owned(),
             one.source.clone(),
         ]);
     }
     writeln!(out, "\n{rows}")?;
+    if figures.iter().any(|one| one.range.is_some()) {
+        writeln!(
+            out,
+            "All models fit the figures about equally well, so that each result is a range over \
+             them; what stands above is of the first. One alone: --set model=NAME"
+        )?;
+    }
     Ok(())
 }

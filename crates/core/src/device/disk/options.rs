@@ -44,8 +44,8 @@ pub struct DiskOptions {
     pub batch: u32,
     /// Age at which a read has expired.
     pub read_expire: Span,
-    /// Age at which a write has expired: 5 s, and 500 ms under `deadline-strict`, which then knows
-    /// one expiry for all.
+    /// Age at which a write has expired: 5 s, and 500 ms under the strict elevators, which then
+    /// know one expiry for all.
     pub write_expire: Span,
     /// How many batches of reads may go before waiting writes.
     pub writes_starved: u32,
@@ -75,7 +75,7 @@ impl Default for DiskOptions {
 impl DiskOptions {
     /// The defaults under an elevator.
     pub fn for_elevator(elevator: &'static ElevatorEntry) -> Self {
-        let strict = elevator.name == "deadline-strict";
+        let strict = elevator.name.ends_with("-strict");
         Self {
             elevator,
             batch: 16,

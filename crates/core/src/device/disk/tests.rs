@@ -215,7 +215,15 @@ proptest! {
     #[test]
     fn nobody_starves(
         elevator in prop::sample::select(
-            vec!["deadline", "deadline-strict", "fifo", "clook", "sptf"],
+            vec![
+                "deadline",
+                "deadline-strict",
+                "fifo",
+                "clook",
+                "clook-strict",
+                "sptf-strict",
+                "sptf",
+            ],
         ),
         drive in prop::sample::select(vec!["fifo", "clook", "sptf"]),
         anticipate in prop::sample::select(vec!["0ms", "6ms"]),

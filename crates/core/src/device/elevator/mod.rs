@@ -11,6 +11,7 @@ mod clook;
 mod deadline;
 mod fifo;
 mod sptf;
+mod strict;
 
 use std::fmt;
 
@@ -84,6 +85,18 @@ pub static ELEVATORS: &[ElevatorEntry] = &[
         about: "one-way scan by position, reads and writes together",
         in_drive: true,
         build: |options| Box::new(clook::CLook::new(options.passes)),
+    },
+    ElevatorEntry {
+        name: "clook-strict",
+        about: "one-way scan by position, but an expired request goes first at once",
+        in_drive: false,
+        build: |options| Box::new(strict::Strict::new(options, strict::Else::Scan)),
+    },
+    ElevatorEntry {
+        name: "sptf-strict",
+        about: "least seek and rotation, but an expired request goes first at once",
+        in_drive: false,
+        build: |options| Box::new(strict::Strict::new(options, strict::Else::Reach)),
     },
     ElevatorEntry {
         name: "sptf",
@@ -206,7 +219,8 @@ mod tests {
                 elevator.insert(queued(next.request.id, ahead, others_write, now));
                 prop_assert!(picks < 10_000, "never picked");
             }
-            if options.elevator.name.starts_with("deadline") {
+            let name = options.elevator.name;
+            if name.starts_with("deadline") || name.ends_with("strict") {
                 let batches = (others as u32 + 2) * (options.writes_starved + 1);
                 prop_assert!(late_picks <= batches * options.batch, "{late_picks}");
             } else {

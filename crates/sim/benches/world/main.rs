@@ -1,9 +1,12 @@
 //! How many requests and events a second worlds of many sizes do on one core, and what memory they
-//! take. The lines that begin with "result:" are for the table of `make bench`.
+//! take. The lines that begin with "result:" are for the table of `make bench`. With the number
+//! 1024 behind it, only the small world is run.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures the machine, not the world")]
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![allow(clippy::disallowed_types, reason = "a benchmark measures the machine, not the world")]
+
+mod curve;
 
 use afflux_core::setting::Setting;
 use afflux_core::target::Unwatched;
@@ -23,8 +26,8 @@ impl Cost {
         self.outcome.totals.replies as f64 / self.run_secs
     }
 
-    fn nanos_a_request(&self) -> f64 {
-        1e9 / self.requests_s()
+    fn events_s(&self) -> f64 {
+        self.outcome.totals.events as f64 / self.run_secs
     }
 }
 
@@ -110,52 +113,33 @@ threads = 8
 steps = [{ do = "write", size = "1 MiB" }]
 "#;
 
-/// The worlds of the curve: clients, servers, counted seconds. Each runs in a process of its own,
-/// so that its memory is told from that of others.
-const CURVE: [(u32, u32, u32); 5] = [
-    (100, 1, 4_000),
-    (1_000, 10, 800),
-    (10_000, 100, 80),
-    (100_000, 1_000, 8),
-    (1_000_000, 10_000, 2),
-];
+/// What is run alone when its number of clients is asked for, besides the points of the curve.
+const SMALL: u32 = 1_024;
 
 fn main() {
     let asked = std::env::args().nth(1).and_then(|clients| clients.parse::<u32>().ok());
-    if let Some(point) = CURVE.iter().find(|(clients, ..)| Some(*clients) == asked) {
-        return curve(*point);
+    match asked {
+        Some(SMALL) => return small(),
+        Some(clients) => return curve::point(clients),
+        None => small(),
     }
-    let small = many(1_024, 32, 4, 400);
-    tell("1,024 clients of 4 threads, 32 disks, aimd (target 400,000 requests/s)", &small);
     let large = many(65_536, 1_024, 4, 15);
     tell("65,536 clients of 4 threads, 1,024 disks, aimd (target 100,000 requests/s)", &large);
     let credits = cost(CREDITS, &[], "fixed:8");
     tell("credits, 1,024 clients, 512 GiB (target 3 s)", &credits);
-    for (clients, ..) in CURVE {
-        let program = std::env::current_exe().expect("this program runs");
-        let status = std::process::Command::new(program).arg(clients.to_string()).status();
-        assert!(status.expect("it runs once more").success());
-    }
+    curve::draw();
 }
 
-fn curve((clients, servers, secs): (u32, u32, u32)) {
-    let one = many(clients, servers, 1, secs);
-    println!(
-        "result: sim/curve {clients} clients, {servers} servers | {:.0} requests/s, {:.2} M \
-         events/s, {:.0} ns/request, {:.0} B/client, built in {:.2} s",
-        one.requests_s(),
-        one.outcome.totals.events as f64 / one.run_secs / 1e6,
-        one.nanos_a_request(),
-        one.bytes as f64 / f64::from(clients),
-        one.build_secs,
-    );
+fn small() {
+    let small = many(SMALL, 32, 4, 400);
+    tell("1,024 clients of 4 threads, 32 disks, aimd (target 400,000 requests/s)", &small);
 }
 
 fn tell(name: &str, cost: &Cost) {
     println!(
         "result: sim/{name} | {:.0} requests/s, {:.2} M events/s ({} requests in {:.2} s)",
         cost.requests_s(),
-        cost.outcome.totals.events as f64 / cost.run_secs / 1e6,
+        cost.events_s() / 1e6,
         cost.outcome.totals.replies,
         cost.run_secs,
     );
