@@ -53,6 +53,21 @@ pub(crate) fn scenario_text(text: &str) -> Result<String, Failure> {
     Ok(loaded.map_or(String::new(), |loaded| loaded.text))
 }
 
+/// Threads of a machine end somewhere: clients that real engines may have.
+const MOST_REAL_CLIENTS: u32 = 1_024;
+
+/// The number of clients that was asked for, if the target written as `on` can have so many. A
+/// simulated one says itself where its paths do not fit into memory.
+pub(crate) fn clients(asked: u32, on: &str) -> Result<u32, Failure> {
+    if simulated(on).is_none() && asked > MOST_REAL_CLIENTS {
+        return Err(Failure::input(format!(
+            "--clients {asked}: each is a thread with connections of its own here, and {on} takes \
+             at most {MOST_REAL_CLIENTS}; simulated ones may be more: --on sim:SCENARIO"
+        )));
+    }
+    Ok(asked)
+}
+
 /// Starts a lab in a directory of its own; both go away with the target.
 pub(crate) fn temporary_lab(
     servers: u32,

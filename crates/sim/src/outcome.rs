@@ -70,8 +70,8 @@ pub struct Totals {
     pub failed: u64,
     /// Requests that a server carried out though their sender had given up on them.
     pub wasted: u64,
-    /// Requests lost in a server that died, and those whose data a server was to fetch from a
-    /// client that died.
+    /// Requests lost in a server that died, and those whose data died with their client before a
+    /// server could fetch them.
     pub lost: u64,
     /// Operations that ended with their client.
     pub died: u64,

@@ -48,6 +48,7 @@ pub(crate) struct CalibrateArgs {
     settle: Span,
     /// Seed of the first run of each length; each further run adds one
     #[arg(long, default_value_t = 1)]
+    #[arg(value_parser = crate::commands::seed, allow_negative_numbers = true)]
     seed: u64,
     /// Print JSON, with every run
     #[arg(long)]

@@ -55,6 +55,11 @@ enum Command {
     Guard(guard::GuardArgs),
 }
 
+/// A seed.
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}, as in 7", u64::MAX))
+}
+
 impl CommandLine {
     /// Runs the command.
     pub(crate) fn run(&self, printer: &mut Printer) -> Result<Status, Failure> {

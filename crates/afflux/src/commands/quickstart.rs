@@ -44,6 +44,7 @@ pub(crate) struct QuickstartArgs {
     length: Span,
     /// Seed of the workload's choices
     #[arg(long, default_value_t = 1)]
+    #[arg(value_parser = crate::commands::seed, allow_negative_numbers = true)]
     seed: u64,
     /// Keep the journal, the rules that were found and a page to look at in this directory
     #[arg(long, value_name = "DIR")]

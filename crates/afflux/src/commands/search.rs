@@ -8,11 +8,12 @@ use afflux_core::search::{METHODS, Setup};
 use afflux_core::units::Span;
 use afflux_core::workload::Workload;
 
-use crate::commands::bench::{print_comparison, whole_seconds};
+use crate::commands::bench::whole_seconds;
 use crate::failure::{Failure, Status};
 use crate::search::budget::Budget;
 use crate::search::journal::{Head, Start, VERSION};
 use crate::search::{Found, Session, external};
+use crate::tables::measured::print_comparison;
 use crate::tables::number;
 use crate::{target, workloads};
 
@@ -62,10 +63,11 @@ pub(crate) struct SearchArgs {
     #[arg(long, default_value = "2s")]
     settle: Span,
     /// Number of clients, in place of the workload's own
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
     /// Seed of all choices
     #[arg(long, default_value_t = 1)]
+    #[arg(value_parser = crate::commands::seed, allow_negative_numbers = true)]
     seed: u64,
     /// Print JSON
     #[arg(long)]
@@ -101,7 +103,7 @@ pub(crate) fn run(
     let Some(name) = &args.workload else { return list(out) };
     let (mut workload, workload_text) = workloads::load_with_text(name)?;
     if let Some(clients) = args.clients {
-        workload.clients = clients;
+        workload.clients = target::clients(clients, &args.on)?;
     }
     let objective: Objective =
         args.objective.parse().map_err(|error| Failure::input(format!("--objective: {error}")))?;

@@ -10,7 +10,8 @@ use super::schema::{
 };
 use super::words::{count, interval, percent, quantity, replies as told_replies};
 use super::worlds;
-use crate::tables::{all_clients, number};
+use crate::tables::measured::all_clients;
+use crate::tables::number;
 
 /// Comparisons that have figures of their own; of the others there are the tables.
 const DETAILED: usize = 4;

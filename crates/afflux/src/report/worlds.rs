@@ -40,9 +40,7 @@ pub(super) fn sections(result: &ResultFile) -> Vec<Section> {
 }
 
 fn distributions(result: &ResultFile, world: &WorldRecord) -> Section {
-    let mean = |bytes: Vec<u64>| bytes.iter().sum::<u64>() as f64 / 1e6 / bytes.len().max(1) as f64;
-    let clients = result.runs.iter().flat_map(|run| &run.clients);
-    let clients: Vec<f64> = clients.map(|client| mean(client.bytes())).collect();
+    let clients = client_means(result);
     let figure = |name: &str, title: &str, svg: Markup| Figure {
         name: name.to_owned(),
         title: title.to_owned(),
@@ -53,6 +51,7 @@ fn distributions(result: &ResultFile, world: &WorldRecord) -> Section {
         title: "Distributions".to_owned(),
         lead: html! {
             "How long replies took, and how evenly the clients fared: the steeper, the more alike."
+            " All times that occurred are in " code { "data/process-times-cumulative.csv" } "."
             @if world.merged > 1 { " Clients are added up in groups of " (world.merged) "." }
         },
         figures: vec![
@@ -61,6 +60,13 @@ fn distributions(result: &ResultFile, world: &WorldRecord) -> Section {
         ],
         ..Section::default()
     }
+}
+
+/// Mean throughput of each client, or group of clients, in MB/s.
+fn client_means(result: &ResultFile) -> Vec<f64> {
+    let mean = |bytes: Vec<u64>| bytes.iter().sum::<u64>() as f64 / 1e6 / bytes.len().max(1) as f64;
+    let clients = result.runs.iter().flat_map(|run| &run.clients);
+    clients.map(|client| mean(client.bytes())).collect()
 }
 
 /// Applications and counts.
@@ -85,7 +91,7 @@ fn counted(world: &WorldRecord) -> Section {
             } }
         }
         div class="scroll" { table {
-            thead { tr { th { "in the whole run, settling included" } th { "times" } } }
+            thead { tr { th { "in the whole run, settling included" } th { "count" } } }
             tbody {
                 @for (what, count) in &world.counts { tr { td { (what) } td { (count) } } }
             }
@@ -225,6 +231,8 @@ pub(super) fn tables(result: &ResultFile) -> Vec<(&'static str, Table)> {
     if let Some(world) = &result.world {
         tables.push(("series", series_table(world)));
         tables.push(("process-times", times_table(world)));
+        tables.push(("process-times-cumulative", cumulative_table(world)));
+        tables.push(("client-throughput", throughput_table(&client_means(result))));
         figures.extend(&world.published);
     }
     tables.push(("published", published_table(&figures)));
@@ -283,6 +291,30 @@ fn times_table(world: &WorldRecord) -> Table {
         for (part, ms) in times.parts.iter().zip(&times.ms) {
             table.write(vec![times.class.clone(), part.to_string(), ms.to_string()]);
         }
+    }
+    table
+}
+
+fn cumulative_table(world: &WorldRecord) -> Table {
+    let mut table = Table::new(&["class", "at_most_ms", "replies", "part"]);
+    for times in &world.process_times {
+        for (ms, replies) in &times.cumulative {
+            let part = *replies as f64 / times.replies as f64;
+            let class = times.class.clone();
+            table.write(vec![class, ms.to_string(), replies.to_string(), part.to_string()]);
+        }
+    }
+    table
+}
+
+/// Clients from the one that got least to the one that got most.
+fn throughput_table(mb_s: &[f64]) -> Table {
+    let mut clients: Vec<(usize, f64)> = mb_s.iter().copied().enumerate().collect();
+    clients.sort_by(|left, right| left.1.total_cmp(&right.1));
+    let mut table = Table::new(&["client", "at_most_mb_s", "part"]);
+    for (at, (client, mb_s)) in clients.iter().enumerate() {
+        let part = (at + 1) as f64 / clients.len() as f64;
+        table.write(vec![client.to_string(), mb_s.to_string(), part.to_string()]);
     }
     table
 }

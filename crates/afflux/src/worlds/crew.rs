@@ -112,6 +112,19 @@ pub(crate) fn run_all<T: Send>(
     make: &(dyn Fn(usize) -> Result<World, Failure> + Sync),
     keep: &(dyn Fn(usize, Outcome) -> T + Sync),
 ) -> Result<Vec<T>, Failure> {
+    let kept = run_until_ended(count, make, keep)?;
+    if kept.len() < count { Err(interrupted()) } else { Ok(kept) }
+}
+
+/// The same, but when the user ends it, gives the worlds before the first that was not run.
+///
+/// # Errors
+/// The first world that cannot be run.
+pub(crate) fn run_until_ended<T: Send>(
+    count: usize,
+    make: &(dyn Fn(usize) -> Result<World, Failure> + Sync),
+    keep: &(dyn Fn(usize, Outcome) -> T + Sync),
+) -> Result<Vec<T>, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let threads = cores.min(count).max(1);
     let watch = Watch::new(count, threads)?;
@@ -126,12 +139,12 @@ pub(crate) fn run_all<T: Send>(
                 return;
             }
             match make(at).and_then(|world| run(&world, &seat)) {
-                Ok(outcome) => {
+                Ok(Some(outcome)) => {
                     let one = keep(at, outcome);
                     kept.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(one);
                 }
+                Ok(None) => return,
                 Err(error) => {
-                    // The error first: what the flag ends elsewhere must not be told in its place.
                     let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
                     failure.get_or_insert(error);
                     watch.failed.store(true, Ordering::Relaxed);
@@ -152,20 +165,22 @@ pub(crate) fn run_all<T: Send>(
         return Err(failure);
     }
     let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-    kept.into_iter().collect::<Option<Vec<T>>>().ok_or_else(interrupted)
+    Ok(kept.into_iter().map_while(|one| one).collect())
 }
 
-fn run(world: &World, progress: &dyn Progress) -> Result<Outcome, Failure> {
-    let failed = |error: SimError| match error {
-        SimError::Cancelled => interrupted(),
-        other => Failure::input(format!("{}, seed {}: {other}", world.told, world.seed)),
-    };
-    let simulation = Simulation::new(&world.scenario, &world.setting, world.seed);
-    simulation.map_err(failed)?.tracing(world.trace).run(progress).map_err(failed)
+/// What a world showed; nothing if it was ended before.
+fn run(world: &World, progress: &dyn Progress) -> Result<Option<Outcome>, Failure> {
+    let run = Simulation::new(&world.scenario, &world.setting, world.seed)
+        .and_then(|simulation| simulation.tracing(world.trace).run(progress));
+    match run {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(SimError::Cancelled) => Ok(None),
+        Err(other) => Err(Failure::input(format!("{}, seed {}: {other}", world.told, world.seed))),
+    }
 }
 
 fn interrupted() -> Failure {
-    Failure::Broken("interrupted before all worlds were run; nothing is kept".to_owned())
+    Failure::broken("interrupted before all worlds were run; nothing is kept")
 }
 
 #[cfg(test)]

@@ -72,6 +72,10 @@ pub(crate) struct TimesRecord {
     pub(crate) parts: Vec<f64>,
     /// ... and the time that each part did not exceed.
     pub(crate) ms: Vec<f64>,
+    /// The whole of it: each time that occurred, in milliseconds, and how many replies took at most
+    /// so long. The parts above are enough for a drawing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cumulative: Vec<(f64, u64)>,
 }
 
 /// What became of one application.
@@ -150,7 +154,9 @@ impl TimesRecord {
         let tail = [0.999, 0.9999, 1.0];
         let parts: Vec<f64> = (0..200).map(|part| f64::from(part) / 200.0).chain(tail).collect();
         let ms = parts.iter().map(|&part| times.quantile(part).as_millis_f64()).collect();
-        Some(Self { class: class.to_owned(), replies: times.count(), parts, ms })
+        let steps = times.cumulative().into_iter();
+        let cumulative = steps.map(|(time, count)| (time.as_millis_f64(), count)).collect();
+        Some(Self { class: class.to_owned(), replies: times.count(), parts, ms, cumulative })
     }
 }
 
@@ -185,7 +191,10 @@ pub(crate) fn counts(outcome: &Outcome) -> Vec<(&'static str, u64)> {
         ("requests sent again after a time-out", totals.resent),
         ("requests given up", totals.failed),
         ("requests carried out though nobody waited for them", totals.wasted),
-        ("requests lost in a server that died", totals.lost),
+        ("requests lost in a server that died, or with their client's data", totals.lost),
+        ("operations that ended with their client", totals.died),
+        ("bytes not moved, and the application knows", totals.failed_bytes),
+        ("bytes lost that the application believed written", totals.lost_bytes),
         ("locks handed from client to client", totals.handovers),
     ];
     all.into_iter().filter(|(_, count)| *count > 0).collect()

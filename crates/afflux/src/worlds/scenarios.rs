@@ -86,7 +86,11 @@ fn begins_with_key(piece: &str) -> bool {
 
 /// The setting that a scenario names, with rule files read.
 pub(crate) fn setting_of(scenario: &Scenario) -> Result<Setting, Failure> {
-    settings::parse(&scenario.policy.setting)
+    let setting = &scenario.policy.setting;
+    settings::parse(setting).map_err(|failure| match failure {
+        Failure::Input(what) => Failure::input(format!("policy.setting = \"{setting}\": {what}")),
+        other => other,
+    })
 }
 
 #[cfg(test)]

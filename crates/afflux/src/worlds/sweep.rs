@@ -6,7 +6,7 @@ use afflux_core::summary::Summary;
 use afflux_sim::scenario::Figure;
 use afflux_sim::{Outcome, ScenarioError, numbers};
 
-use super::crew::{World, run_all};
+use super::crew::{World, run_until_ended};
 use super::published::{Beside, figures};
 use super::record::{AxisRecord, NumberRecord, PointRecord, PublishedRecord, SweepRecord};
 use super::scenarios::{Loaded, setting_of};
@@ -67,6 +67,14 @@ impl<'a> Sweep<'a> {
             if let Some(axis) = self.axes.iter().find(|a| canonical(&a.key) == canonical(key)) {
                 return Err(wrong(axis, &format!("is also fixed, to `{text}`: leave one out")));
             }
+        }
+        if self.seed.checked_add(u64::from(self.seeds) - 1).is_none() {
+            return Err(Failure::input(format!(
+                "--seed {} and the {} after it: the last one is {}; begin with a lower one",
+                self.seed,
+                self.seeds - 1,
+                u64::MAX
+            )));
         }
         let worlds = self.axes.iter().try_fold(self.seeds as usize, |worlds, axis| {
             worlds.checked_mul(axis.values.len()).filter(|worlds| *worlds <= MOST)
@@ -137,10 +145,11 @@ impl<'a> Sweep<'a> {
         Ok(World { scenario, setting, seed, trace: None, told })
     }
 
-    /// Runs all of it on all cores.
+    /// Runs all of it on all cores. When the user ends it, the record has the points before the
+    /// first that lacks a seed.
     ///
     /// # Errors
-    /// A world cannot be run, or the user ended it.
+    /// A world cannot be run.
     pub(crate) fn run(self) -> Result<SweepRecord, Failure> {
         let names = numbers::names(&self.world(0)?.scenario);
         let keep = |at: usize, outcome: Outcome| {
@@ -154,7 +163,8 @@ impl<'a> Sweep<'a> {
                     .collect(),
             }
         };
-        let rows = run_all(self.len(), &|at| self.world(at), &keep)?;
+        let mut rows = run_until_ended(self.len(), &|at| self.world(at), &keep)?;
+        rows.truncate(rows.len() / self.seeds as usize * self.seeds as usize);
         let number = |name: String| {
             let (about, unit) = numbers::told(&name);
             NumberRecord { name, about, unit: unit.to_owned() }
@@ -274,6 +284,9 @@ mod tests {
             let said = sweep_error(axes, fixed, SHOWN);
             assert!(said.contains(says), "{axes:?}: {said}");
         }
+        let loaded = load("contended").unwrap();
+        let last = Sweep::new(&loaded, &[], &[], (u64::MAX, 2), SHOWN).err().unwrap().to_string();
+        assert!(last.contains("begin with a lower one"), "{last}");
         assert!(sweep_error(&[], &[], "p99_s").contains("did you mean `p99_ms`?"));
     }
 

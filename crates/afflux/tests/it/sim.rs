@@ -101,7 +101,16 @@ fn what_is_wrong_is_said_before_anything_runs() {
         (&["sim", file], "line 5, column 9"),
         (&["sim", "contended", "--set", "servers.count"], "write section.key=value"),
         (&["sim", "contended", "--set", "network.client_rate=0Gbit/s"], "rate of 0"),
-        (&["sim", "contended", "--policy", "fixd:4"], "fixed"),
+        (&["sim", "contended", "--policy", "fixd:4"], "policy.setting = \"fixd:4\": `fixd` is no"),
+        (
+            &["sim", "contended", "--seed", "-1"],
+            "write a whole number from 0 to 18446744073709551615",
+        ),
+        (&["sim", "contended", "--seed", "18446744073709551616"], "as in 7"),
+        (&["sim", "contended", "--set", "run.length=1500ms"], "in whole seconds"),
+        (&["sim", "contended", "--set", "run.series=1ns"], "more than a million steps"),
+        (&["sim", "contended", "--set", "application9.bytes=1MiB"], "there are 1, from 1"),
+        (&["sim", "contended", "--sweep", "servers.count=servers.count"], "not a whole number"),
         (&["sim", "contended", "--length", "100ms"], "counted by the second"),
         (&["sim", "contended", "--sweep", "servers.count=1,1"], "twice"),
         (
@@ -115,6 +124,7 @@ fn what_is_wrong_is_said_before_anything_runs() {
         ),
         (&["sim", "contended", "--seeds", "2", "--show", "p99"], "p99_ms"),
         (&["bench", "seq-read", "--on", "sim"], "sim:contended"),
+        (&["bench", "seq-read", "--on", "null", "--clients", "1025"], "--on sim:SCENARIO"),
         (&["bench", "seq-read", "--on", "sim:nowhere"], "shipped are"),
         (&["bench", "seq-read", "--on", "sim:contended,servers.count=0"], "servers.count=0"),
         (&["bench", "seq-read", "--on", "disk"], "sim:SCENARIO"),
@@ -174,6 +184,18 @@ value = 0
     }
     let series = std::fs::read_to_string(dir.join("data/series.csv")).unwrap();
     assert!(series.starts_with("at_secs,") && series.lines().count() > 190, "{series:.80}");
+    let distribution = std::fs::read_to_string(dir.join("data/process-times-cumulative.csv"));
+    let distribution = distribution.unwrap();
+    let rows: Vec<Vec<&str>> = distribution.lines().map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows[0], ["class", "at_most_ms", "replies", "part"]);
+    let least_first = |pair: &[Vec<&str>]| {
+        let [left, right] = [0, 1].map(|at| pair[at][1].parse::<f64>().unwrap());
+        pair[0][0] != pair[1][0] || left < right
+    };
+    assert!(rows[1..].windows(2).all(least_first) && rows.len() > 100, "{}", rows.len());
+    assert_eq!(rows.last().unwrap()[3], "1");
+    let clients = std::fs::read_to_string(dir.join("data/client-throughput.csv")).unwrap();
+    assert_eq!(clients.lines().count(), 9, "{clients}");
     done(&["report", out[1]]);
     assert!(page == std::fs::read_to_string(dir.join("report.html")).unwrap());
     // The sweep goes into the same directory, and finds the published figure at its point.
@@ -185,6 +207,31 @@ value = 0
     assert_eq!(result["sweep"]["published"][0]["name"], "of two servers");
     assert!(dir.join("plots/sweep-total_mb_s.svg").exists() && dir.join("data/sweep.csv").exists());
     assert!(!dir.join("data/series.csv").exists(), "nothing of the earlier result stays");
+}
+
+#[test]
+fn a_sweep_that_is_interrupted_shows_what_was_done() {
+    // Two quick points, and one that takes longer than anybody waits.
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("afflux"));
+    command.args(["sim", "contended", "--set", "run.settle=10ms", "--no-figures"]);
+    command.args(["--sweep", "run.length=1s,2s,1000000s"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Once it says how far it is, the quick ones are over: it is silent for two seconds.
+    let mut talk = std::io::BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("2 of 3 worlds done") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut talk, &mut line).unwrap() > 0, "it ended");
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut talk, &mut said).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("2 of 3 worlds were run"), "{said}");
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains(": 2 worlds") && table.contains(" 2s "), "{table}");
 }
 
 /// A search on a simulated target, whose journal goes to `dir`.

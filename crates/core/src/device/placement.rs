@@ -106,6 +106,16 @@ impl Placement {
             PlacementPolicy::Apart => 1 << 20,
             PlacementPolicy::Arrival => 4_000_000,
         };
+        Self::in_units(policy, unit_bytes, capacity_bytes, seed)
+    }
+
+    /// An empty device in the order of arrival, with units of `unit_bytes`, at least one byte: what
+    /// a file system sets apart for a file that grows.
+    pub fn by_arrival(unit_bytes: u64, capacity_bytes: u64, seed: u64) -> Self {
+        Self::in_units(PlacementPolicy::Arrival, unit_bytes.max(1), capacity_bytes, seed)
+    }
+
+    fn in_units(policy: PlacementPolicy, unit_bytes: u64, capacity_bytes: u64, seed: u64) -> Self {
         let units = capacity_bytes / unit_bytes;
         let mut rng = Rng::new(seed).fork("placement");
         let slots = match policy {
@@ -487,6 +497,22 @@ mod tests {
                 let free: u64 = layout.free.by_start.values().sum();
                 prop_assert_eq!(free + used.len() as u64, layout.units);
             }
+        }
+    }
+
+    #[test]
+    fn objects_that_arrive_together_take_turns_in_units_of_the_size_that_is_set() {
+        for unit in [1 << 20, 4_000_000, 8 << 20] {
+            let mut place = Placement::by_arrival(unit, 100 * unit, 3);
+            let mut starts = Vec::new();
+            for (half, object) in (0..8).flat_map(|half| [(half, 1), (half, 2)]) {
+                let mut pieces = Vec::new();
+                place.place(object, half * unit / 2, unit / 2, &mut pieces).unwrap();
+                starts.push(pieces[0].offset_bytes);
+            }
+            let behind = |at: usize| (starts[at] + 100 * unit - starts[0]) % (100 * unit);
+            // Two halves each, and the second unit of the first object behind the second one's.
+            assert_eq!([1, 2, 4].map(behind), [unit, unit / 2, 2 * unit]);
         }
     }
 }

@@ -61,6 +61,17 @@ impl Latencies {
         Span::from_micros(self.histogram().value_at_quantile(quantile))
     }
 
+    /// Every time that occurred, to three digits, and how many took at most so long; in order.
+    pub fn cumulative(&self) -> Vec<(Span, u64)> {
+        let mut count = 0;
+        let steps = self.histogram();
+        let steps = steps.iter_recorded().map(|step| {
+            count += step.count_since_last_iteration();
+            (Span::from_micros(step.value_iterated_to()), count)
+        });
+        steps.collect()
+    }
+
     fn sort(&mut self) {
         self.recent.sort_unstable();
         let runs = self.recent.chunk_by(|left, right| left == right);
@@ -154,6 +165,20 @@ mod tests {
             }
             prop_assert_eq!(left.mean(), Span::from_secs_f64(plain.mean() / 1e6));
         }
+    }
+
+    #[test]
+    fn the_cumulative_distribution_has_every_quantile() {
+        let mut times = Latencies::default();
+        assert_eq!(times.cumulative(), []);
+        (1..=1_000).for_each(|n: u64| times.record(Span::from_micros(n * n)));
+        let steps = times.cumulative();
+        assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+        for part in [0.001, 0.25, 0.5, 0.99, 1.0] {
+            let reached = steps.iter().find(|(_, count)| *count as f64 >= part * 1_000.0);
+            assert_eq!(reached.unwrap().0, times.quantile(part), "{part}");
+        }
+        assert_eq!(steps.last().unwrap().1, times.count());
     }
 
     #[test]

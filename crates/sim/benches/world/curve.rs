@@ -7,6 +7,8 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
 use crate::many;
@@ -132,6 +134,8 @@ fn table(points: &[Point]) -> String {
     text
 }
 
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
 /// A panel of the plot.
 struct Panel {
     title: &'static str,
@@ -162,19 +166,38 @@ fn plot(path: &Path, points: &[Point]) -> Result<(), Box<dyn std::error::Error>>
 }
 
 fn draw_panel(
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
+    area: &Area<'_>,
     points: &[Point],
     panel: &Panel,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let (first, last) = (points[0].clients, points[points.len() - 1].clients);
     let all = || panel.values.iter().copied().chain(panel.bound);
     let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+    // What spans more than a decade is meant in ratios.
+    if most > 10.0 * least {
+        draw_lines(area, points, panel, (least / 1.5..most * 1.5).log_scale())
+    } else {
+        draw_lines(area, points, panel, 0.0..most * 1.08)
+    }
+}
+
+fn draw_lines<Y>(
+    area: &Area<'_>,
+    points: &[Point],
+    panel: &Panel,
+    vertical: Y,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    let (first, last) = (points[0].clients, points[points.len() - 1].clients);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
+        .margin_right(36)
         .caption(panel.title, ("sans-serif", 16))
         .x_label_area_size(34)
         .y_label_area_size(56)
-        .build_cartesian_2d((first..last).log_scale(), (least / 1.3..most * 1.3).log_scale())?;
+        .build_cartesian_2d((first..last).log_scale(), vertical)?;
     chart
         .configure_mesh()
         .x_desc("clients")
@@ -183,12 +206,8 @@ fn draw_panel(
         .light_line_style(TRANSPARENT)
         .draw()?;
     if let Some(bound) = panel.bound {
-        chart.draw_series(DashedLineSeries::new(
-            [(first, bound), (last, bound)],
-            6,
-            4,
-            RED.into(),
-        ))?;
+        let ends = [(first, bound), (last, bound)];
+        chart.draw_series(DashedLineSeries::new(ends, 6, 4, RED.into()))?;
     }
     let line = || points.iter().zip(&panel.values).map(|(point, value)| (point.clients, *value));
     chart.draw_series(LineSeries::new(line(), BLUE.stroke_width(2)))?;

@@ -1,10 +1,10 @@
 //! The sending end of a flow: what it may send next, and how it learns of losses.
 //!
 //! TCP without reordering, as Linux does it. Slow start and congestion avoidance (RFC 5681) by a
-//! window of bytes; what was sent and not acknowledged is kept segment by segment, since a receiver
-//! tells what has arrived beyond a gap (SACK). In recovery as much goes out as arrives (proportional
-//! rate reduction, RFC 6937). When too little arrives to tell of a loss, only the time-out notices
-//! (RFC 6298), and the sender begins again with one segment.
+//! window of bytes; what was sent and not acknowledged is kept segment by segment, since a
+//! receiver tells what has arrived beyond a gap (SACK). In recovery as much goes out as arrives
+//! (proportional rate reduction, RFC 6937). When too little arrives to tell of a loss, only the
+//! time-out notices (RFC 6298), and the sender begins again with one segment.
 //!
 //! Generations differ in how they learn of losses: [`Recovery::Sack`] needs three segments that
 //! were sent later, and waits for the time-out when a repeated segment is lost again (RFC 6675);
@@ -356,17 +356,26 @@ impl Sender {
         }
     }
 
+    /// A new segment, or the last of those that are under way once more. What has arrived behind a
+    /// gap tells of it already and is no probe (RFC 8985, section 7.3).
+    fn probe(&mut self, now: Time, rules: &Rules) -> Option<Segment> {
+        let bytes = (self.written - self.next).min(rules.segment_bytes);
+        let last = self.board.iter().rposition(|sent| sent.fate == Fate::UnderWay);
+        self.probed = true;
+        let probe = if bytes > 0 {
+            self.send_new(now, bytes, rules)
+        } else {
+            self.repeat(now, last?, rules)
+        };
+        self.arm(now, rules);
+        Some(probe)
+    }
+
     /// The timer is due. Gives the probe to send, or nothing after a time-out.
     pub(super) fn expire(&mut self, now: Time, rules: &Rules) -> Option<Segment> {
-        if self.probing {
-            self.probed = true;
-            let bytes = (self.written - self.next).min(rules.segment_bytes);
-            let probe = if bytes > 0 {
-                self.send_new(now, bytes, rules)
-            } else {
-                self.repeat(now, self.board.len() - 1, rules)
-            };
-            self.arm(now, rules);
+        if self.probing
+            && let Some(probe) = self.probe(now, rules)
+        {
             return Some(probe);
         }
         if self.state == State::Open {

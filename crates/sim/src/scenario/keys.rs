@@ -104,9 +104,10 @@ keys! { SERVERS, Servers, "Keys of `[servers]`.",
         "where objects lie: as the lab has it, in chunks by order of arrival, evenly by formula, \
          or in turns as if they had been written at the same time",
         placement = |value| read::word(value, PLACINGS);
-    "turn", "a size", "4MiB",
-        "what an interleaved object has in a row: about what a file system sets apart at a time",
-        turn = read::some_bytes;
+    "turn", "a size, or usual", "usual",
+        "what an interleaved object, or one placed by arrival, has in a row: about what a file system \
+         sets apart at a time; usual is 4MiB, and 4MB by arrival",
+        turn = |value| read::bytes_or(value, "usual");
     "region", "a size, or all", "all",
         "bytes of each device in which objects lie, from its first block, where a disk is fastest; \
          for interleaved ones all is what they need without holes",

@@ -142,8 +142,9 @@ pub struct Servers {
     pub overhead: Span,
     /// Bytes of data that a server holds at once; threads wait for room. `None` is without bound.
     pub memory: Option<u64>,
-    /// Bytes of an object in a row where objects take turns.
-    pub turn: u64,
+    /// Bytes of an object in a row where objects take turns or are placed by arrival; `None` is
+    /// what is usual: 4 MiB, and by arrival 4 MB as in the lab.
+    pub turn: Option<u64>,
     /// Bytes of what was read and written lately that each keeps in memory.
     pub cache: u64,
     /// Bytes of writes that each acknowledges before they are on its devices.
@@ -372,7 +373,7 @@ impl Default for Servers {
             bulk: false,
             overhead: Span::from_micros(20),
             memory: None,
-            turn: 4 << 20,
+            turn: None,
             cache: 0,
             write_back: 0,
         }

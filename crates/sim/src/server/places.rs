@@ -91,6 +91,9 @@ struct EvenPart {
     group_stride: u64,
 }
 
+/// What an object has in a row when objects take turns and nothing else is said.
+const USUAL_TURN_BYTES: u64 = 4 << 20;
+
 /// Where objects take turns, about what lies there without a hole: a block group of ext4.
 const GROUP_BYTES: u64 = 128 << 20;
 
@@ -111,23 +114,25 @@ impl Places {
             return Err(PlacementError::Full { needed_bytes: needed, free_bytes: capacity_bytes });
         }
         let mut rng = Rng::new(seed).fork("places");
-        let policy = match options.placement {
-            Placing::Apart => PlacementPolicy::Apart,
-            Placing::Arrival => PlacementPolicy::Arrival,
+        let fresh: &dyn Fn(u64) -> Placement = match options.placement {
+            Placing::Apart => &|seed| Placement::new(PlacementPolicy::Apart, capacity_bytes, seed),
+            Placing::Arrival => &|seed| match options.turn {
+                Some(turn) => Placement::by_arrival(turn, capacity_bytes, seed),
+                None => Placement::new(PlacementPolicy::Arrival, capacity_bytes, seed),
+            },
             Placing::Even | Placing::Interleaved => {
                 let interleaved = options.placement == Placing::Interleaved;
                 // Files written at the same time fill a disk without holes, unless a region says
                 // over how much of it the groups with room for them are spread.
                 let dense = interleaved && options.region.is_none();
                 let room = if dense { needed } else { capacity_bytes };
-                let turn_bytes = options.turn;
+                let turn_bytes = options.turn.unwrap_or(USUAL_TURN_BYTES);
                 let parts = EvenPlaces::parts(shapes, needed, room, turn_bytes);
                 let shifts = (0..options.count).map(|_| rng.bits() >> 32).collect();
                 return Ok(Self::Even(EvenPlaces { parts, interleaved, turn_bytes, shifts }));
             }
         };
-        let fresh = |_| Placement::new(policy, capacity_bytes, rng.bits());
-        Ok(Self::Kept((0..options.count).map(fresh).collect()))
+        Ok(Self::Kept((0..options.count).map(|_| fresh(rng.bits())).collect()))
     }
 
     /// Appends where a range of an object lies.

@@ -106,7 +106,7 @@ files = { each = 2, size = "20 MiB", stripe_count = 1 }
 stream = [{ threads = 2, steps = [{ do = "write", size = "1 MiB", think = "50ms" }] }]
 "#;
 
-const WHOLE: u64 = 3 * 40 << 20;
+const WHOLE: u64 = (3 * 40) << 20;
 
 fn three(overrides: &[&str], faults: &str) -> Outcome {
     run(&format!("{THREE}{faults}"), overrides, "none", 1)

@@ -1,9 +1,10 @@
 //! Incast in the simulator beside Incast with real TCP.
 //!
 //! `incast.tsv` was measured with `bench/incast/measure.py` on Linux 6.18 (`--rate 50 --burst 3028
-//! --secs 8`, means of up to two runs): links of 50 Mbit/s, a port of `buffer` bytes, `depth` pieces
-//! of `piece` bytes from each of `servers`, `window` asked for at once. Both profiles find losses by
-//! RACK, since this kernel knows nothing else; "modern" has tail loss probes, "legacy" has none.
+//! --secs 8`, means of up to two runs): links of 50 Mbit/s, a port of `buffer` bytes, `depth`
+//! pieces of `piece` bytes from each of `servers`, `window` asked for at once. Both profiles find
+//! losses by RACK, as this kernel seems to do whatever it is told; "modern" has tail loss probes,
+//! "legacy" has none.
 
 use crate::common::{run, speed};
 
@@ -78,8 +79,8 @@ fn simulated(one: &Measured) -> f64 {
     (of(1) + of(2) + of(3)) / 3.0
 }
 
-/// A loaded machine repeats such a measurement within 20 % at best. Where a port overflows by one or
-/// two segments, at the very end of a round, whether the last of them is lost makes a factor of two.
+/// A loaded machine repeats such a measurement within 20 % at best. Where a port overflows by one
+/// or two segments, at the very end of a round, whether the last is lost makes a factor of two.
 #[test]
 fn goodput_is_that_of_real_tcp() {
     let mut near = 0;
@@ -94,10 +95,10 @@ fn goodput_is_that_of_real_tcp() {
     assert!(near * 4 >= all.len() * 3, "{near} of {} within 25 %", all.len());
 }
 
-/// What `testbed.md` measured first: a limit on what is asked for at once prevents the collapse, and
-/// one that fits the buffer loses nothing.
+/// Where the next piece follows each that has come, losses are noticed by those after them: no
+/// limit on what is asked for at once does harm, nor is one needed.
 #[test]
-fn a_window_over_servers_loses_nothing_where_pieces_follow_each_other() {
+fn pieces_that_follow_each_other_do_not_collapse() {
     for one in measured().iter().filter(|one| one.depth == 4) {
         let simulated = simulated(one);
         assert!(simulated > 0.9 * 47.8, "{}: {simulated}", one.line);

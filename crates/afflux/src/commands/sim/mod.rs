@@ -37,6 +37,7 @@ pub(crate) struct SimArgs {
     manual: bool,
     /// Seed of all that chance decides; the same seed gives the same bytes on stdout
     #[arg(long, default_value_t = 1)]
+    #[arg(value_parser = crate::commands::seed, allow_negative_numbers = true)]
     seed: u64,
     /// Change a value of the scenario; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
@@ -246,8 +247,11 @@ fn sweep(
     let sweep = Sweep::new(loaded, fixed, &args.sweep, seeds, &args.show)?;
     let (worlds, began) = (sweep.len(), Instant::now());
     let found = sweep.run()?;
-    let secs = began.elapsed().as_secs_f64();
-    writeln!(talk, "afflux: {worlds} worlds took {} s", number(secs))?;
+    let (done, secs) = (found.rows.len(), began.elapsed().as_secs_f64());
+    if done == 0 {
+        return Err(Failure::broken("interrupted before any point of the sweep was done"));
+    }
+    writeln!(talk, "afflux: {done} worlds took {} s", number(secs))?;
     if let Some(folder) = &folder {
         let scenario = loaded.clone().with(fixed)?.scenario;
         let mut result = result_of(loaded, fixed, &scenario, args.seed);
@@ -262,6 +266,11 @@ fn sweep(
         writeln!(out)?;
     } else {
         print_sweep(out, loaded, &found)?;
+    }
+    if done < worlds {
+        return Err(Failure::broken(format!(
+            "interrupted: {done} of {worlds} worlds were run, and only those are shown"
+        )));
     }
     Ok(Status::Done)
 }

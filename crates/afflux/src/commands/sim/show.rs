@@ -7,8 +7,8 @@ use afflux_core::measure::Measurement;
 use afflux_core::summary::Summary;
 use afflux_sim::{Outcome, Scenario};
 
-use crate::commands::bench::{print_clients, print_hits, print_holds, print_totals};
 use crate::failure::Failure;
+use crate::tables::measured::{print_clients, print_hits, print_holds, print_totals};
 use crate::tables::{number, table};
 use crate::worlds::published::Beside;
 use crate::worlds::record::{client_means, counts, process_times};
@@ -125,7 +125,7 @@ fn print_applications(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Fail
 
 /// What happened over the whole run; what did not is left out.
 fn print_counts(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Failure> {
-    let mut rows = table(&["in the whole run", "times"]);
+    let mut rows = table(&["in the whole run", "count"]);
     for (what, count) in counts(outcome) {
         rows.add_row([what.to_owned(), count.to_string()]);
     }
