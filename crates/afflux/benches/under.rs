@@ -100,7 +100,8 @@ fn starts() {
     let least = |one: &dyn Fn() -> f64| (0..ROUNDS).map(|_| one()).fold(f64::INFINITY, f64::min);
     let (alone, under) = (least(&|| time(alone())), least(&|| time(under())));
     println!(
-        "result: under, gate: start of a process (target 2 ms more) | {:.2} ms more than {alone:.2}",
+        "result: under, gate: start of a process (target 2 ms more) \
+         | {:.2} ms more than {alone:.2}",
         under - alone
     );
 }

@@ -169,7 +169,9 @@ pub(crate) use interpose;
 /// Defines names whose calls are only counted: `names => body call(arguments) -> result;`, where
 /// `body` is the name of the function that this makes.
 macro_rules! counted {
-    ($($($name:ident)|+ => $body:ident $call:ident ($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
+    ($(
+        $($name:ident)|+ => $body:ident $call:ident ($($arg:ident: $type:ty),*) -> $result:ty;
+    )*) => {
         $crate::next::interpose! {
             $($($name)|+ => $body [] ($($arg: $type),*) -> $result;)*
         }

@@ -42,7 +42,8 @@ pub(crate) unsafe fn call(number: c_long, args: [usize; 6]) -> isize {
         std::arch::asm!(
             "svc 0",
             in("x8") number, inlateout("x0") args[0] as isize => result,
-            in("x1") args[1], in("x2") args[2], in("x3") args[3], in("x4") args[4], in("x5") args[5],
+            in("x1") args[1], in("x2") args[2], in("x3") args[3],
+            in("x4") args[4], in("x5") args[5],
             options(nostack),
         );
     }
