@@ -152,6 +152,11 @@ impl Options {
         }
     }
 
+    /// Whether a server keeps a line for each client instead of one for all.
+    pub fn keeps_lines(&self) -> bool {
+        self.contain.is_some() || !self.shares.is_empty()
+    }
+
     fn check(&self) -> Result<(), CreditsError> {
         let Self { credits_min, credits_max, contain, .. } = *self;
         if credits_min > credits_max {

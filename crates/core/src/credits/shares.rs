@@ -4,8 +4,9 @@
 //! its weight by the weights of those tenants that have active clients, so that whoever is alone
 //! gets all: shares limit nothing but contention. A cap does limit, contention or not.
 //!
-//! They divide what may be at the server. Behind it, a disk that sorts serves whom it likes, so that
-//! a server should have fewer threads than requests that it lets in.
+//! Weights divide what may be at the server and, by [`FairQueue`](super::queue::FairQueue), the
+//! turns at its threads. Behind those a disk that sorts serves whom it likes, so that a server
+//! should have fewer threads than requests that it lets in.
 
 use super::CreditsError;
 
@@ -59,11 +60,6 @@ impl Shares {
     /// Whether nothing is divided or capped.
     pub fn is_empty(&self) -> bool {
         self.groups() == 1
-    }
-
-    /// Whether any tenant has a cap.
-    pub fn has_caps(&self) -> bool {
-        self.caps.iter().any(Option::is_some)
     }
 }
 

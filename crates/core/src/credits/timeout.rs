@@ -26,7 +26,7 @@ pub struct Advice {
 }
 
 /// The timeout of the clients of a server of `rate` with `active` clients under `latency_max`,
-/// where `lambda` is wanted and the network adds at most `network`. `None` before the rate is known.
+/// where `lambda` is wanted and the network adds at most `network`. `None` before there is a rate.
 ///
 /// ```
 /// use afflux_core::credits::{rate::BusyRate, timeout::advise};

@@ -32,10 +32,8 @@ const USUAL_BYTES: u32 = 1 << 20;
 impl Lines {
     /// The lines that `options` ask for, if any.
     pub(crate) fn new(options: &ServerOptions) -> Option<Self> {
-        let Options { contain, shares, .. } = options.credits.as_ref()?;
-        if contain.is_none() && !shares.has_caps() {
-            return None;
-        }
+        let credits = options.credits.as_ref().filter(|credits| credits.keeps_lines())?;
+        let Options { contain, shares, .. } = credits;
         let count = options.count as usize;
         Some(Self {
             queues: vec![FairQueue::new(shares); count],

@@ -103,7 +103,8 @@ fn a_greedy_client_is_contained_and_named() {
 /// A server that dies forgets its ledger; the clients come back with the least credits.
 #[test]
 fn a_server_that_comes_back_meets_no_storm() {
-    let fault = "[clients]\ntimeout = \"8s\"\n[[fault]]\nat = \"40s\"\nwhat = \"die\"\nwhich = 0\nfor = \"10s\"\n";
+    let fault = "[clients]\ntimeout = \"8s\"\n\
+                 [[fault]]\nat = \"40s\"\nwhat = \"die\"\nwhich = 0\nfor = \"10s\"\n";
     let overrides = ["servers.credits=L_max=3s", "run.length=60s"];
     let outcome = run(&format!("{CROWD}{fault}"), &overrides, "fixed:64", 1);
     let iops = outcome.ledgers[0].iops;

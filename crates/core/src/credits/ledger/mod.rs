@@ -88,7 +88,7 @@ struct Group {
     weight: u32,
     /// Its part of what may be at the server.
     quota: u64,
-    /// What of that each client has; and what while the bound is broken, where tenants have weights.
+    /// What of that each client has; and what while the bound is broken, where there are weights.
     parts: [Part; 2],
     /// What was left over and not granted yet.
     carry: u64,

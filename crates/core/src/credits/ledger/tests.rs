@@ -202,7 +202,8 @@ proptest! {
                     seats[client] = ledger.arrival(seats[client], client as u32 % 4, now);
                 }
                 Step::Reply(client, asked) => {
-                    let credits = ledger.reply(seats[client], asked, now - Span::from_millis(3), now);
+                    let arrived = now - Span::from_millis(3);
+                    let credits = ledger.reply(seats[client], asked, arrived, now);
                     prop_assert!((least..=most).contains(&credits));
                 }
                 Step::Withdraw(client) => ledger.withdraw(seats[client], now),
@@ -231,8 +232,9 @@ proptest! {
     }
 }
 
-/// Clients that always have more to send, in front of a server that does one thing at a time, taking
-/// 2 to 18 ms, one in 50 `longer` by this factor: what every one of them got done, and the latencies.
+/// Clients that always have more to send, in front of a server that does one thing at a time,
+/// taking 2 to 18 ms, one in 50 `longer` by this factor: what every one of them got done, and the
+/// latencies.
 fn contend(
     ledger: &mut Ledger,
     tenants: &[u32],

@@ -60,7 +60,7 @@ pub(super) struct Link {
     dir: Option<PathBuf>,
     state: Mutex<State>,
     changed: Condvar,
-    // Number of the last connection, and the credits that came with its welcome below it.
+    // The last connection's number, and below it the credits of its welcome.
     greeting: AtomicU64,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -471,7 +471,6 @@ impl Link {
         }
         let mut state = lock(&self.state);
         if state.generation == generation && state.phase == Phase::Greeting {
-            // Before anything is sent over this connection.
             let greeting = generation << CREDIT_BITS | u64::from(header.credit);
             self.greeting.store(greeting, Ordering::Release);
             state.phase = Phase::Up;

@@ -97,7 +97,7 @@ impl RequestQueue {
         most_bytes: usize,
         credits: Option<&CreditOptions>,
     ) -> Self {
-        let lines = credits.filter(|one| one.contain.is_some() || one.shares.has_caps());
+        let lines = credits.filter(|one| one.keeps_lines());
         let jobs = match lines {
             Some(one) => Jobs::Each(FairQueue::new(&one.shares)),
             None => Jobs::One(VecDeque::new()),
