@@ -291,6 +291,7 @@ fn order(dir: PathBuf, storage: Option<u32>) -> ServeOrder {
         threads: 16,
         port: 0,
         detached: false,
+        credits: None,
     }
 }
 
