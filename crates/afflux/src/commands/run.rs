@@ -230,7 +230,7 @@ fn under_the_library(
     ctrlc::set_handler(hand_on).map_err(Failure::broken)?;
     let (gathered, done) = (Mutex::new(Gathered::default()), AtomicBool::new(false));
     let ended = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let gatherer = scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 std::thread::park_timeout(clock::std_duration(GATHER));
                 if let Ok(mut gathered) = gathered.lock() {
@@ -240,6 +240,7 @@ fn under_the_library(
         });
         let ended = launch::wait(&child);
         done.store(true, Ordering::Relaxed);
+        gatherer.thread().unpark();
         ended
     });
     record.seconds = clock::now().since(start).as_secs_f64();

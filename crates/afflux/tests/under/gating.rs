@@ -80,7 +80,7 @@ fn a_run_is_paused_resumed_and_given_other_rules_while_it_lives() {
     run.arg(dir.path()).arg("--").args(sh(&synchronous(60))).current_dir(dir.path());
     let start = Instant::now();
     let mut child = run.stdout(Stdio::null()).spawn().unwrap();
-    let pid = child.id().to_string();
+    let (pid, pid_of_run) = (child.id().to_string(), u64::from(child.id()));
     let ctl = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_afflux"));
         let output = command.arg("ctl").args(arguments).args(["--run", &pid, "--json"]).output();
@@ -90,7 +90,7 @@ fn a_run_is_paused_resumed_and_given_other_rules_while_it_lives() {
     };
     let there = || {
         ctl(&["list"]).1.is_ok_and(|runs| {
-            runs.as_array().unwrap().iter().any(|run| run["pid"].to_string() == pid)
+            runs.as_array().unwrap().iter().any(|run| run["pid"].as_u64() == Some(pid_of_run))
         })
     };
     while !there() && start.elapsed() < Duration::from_secs(20) {
