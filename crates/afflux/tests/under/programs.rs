@@ -81,7 +81,7 @@ fn cpython_passes_its_own_tests() {
         return;
     }
     if !python_has("test.support") || !python_has("test.test_io") {
-        println!("SKIPPED: there are no tests of python: apt-get install libpython3-testsuite");
+        println!("SKIPPED: there are no tests of python: apt-get install libpython3.11-testsuite");
         return;
     }
     let dir = on_disk();
