@@ -289,6 +289,7 @@ fn order(dir: PathBuf, storage: Option<u32>) -> ServeOrder {
         device: "file".to_owned(),
         capacity_bytes: None,
         threads: 16,
+        credits: None,
         port: 0,
         detached: false,
         credits: None,

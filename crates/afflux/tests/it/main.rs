@@ -4,6 +4,7 @@
 
 mod bench;
 mod calibrate;
+mod credits;
 mod external;
 mod lab;
 mod quickstart;

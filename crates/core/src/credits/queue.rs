@@ -276,7 +276,7 @@ mod tests {
             while let Next::Item(number) = queue.pop(Time::ZERO) {
                 prop_assert!(!std::mem::replace(&mut seen[number], true));
             }
-            prop_assert!(seen.iter().all(|seen| *seen) && queue.len() == 0);
+            prop_assert!(seen.iter().all(|seen| *seen) && queue.is_empty());
         }
     }
 }

@@ -246,9 +246,8 @@ fn contend(
     let mut queue = VecDeque::new();
     let mut clients: Vec<_> = tenants.iter().map(|tenant| (Seat::NONE, 0, 0, *tenant)).collect();
     let (mut latencies, mut now) = (Vec::new(), from);
-    for client in 0..clients.len() {
+    for (client, one) in clients.iter_mut().enumerate() {
         queue.push_back((client, now));
-        let one = &mut clients[client];
         (one.0, one.1) = (ledger.arrival(one.0, one.3, now), 1);
     }
     for _ in 0..requests {
@@ -279,7 +278,6 @@ fn the_mean_stays_under_the_bound_and_the_most_near_it() {
     let mut ledger = ledger("L_max=1s,D_low=8");
     let (_, latencies) = contend(&mut ledger, &[0; 16], at(0), 20_000, 1);
     let (mean, most) = (mean(&latencies), *latencies.last().unwrap());
-    println!("mean {mean}, longest {most}");
     assert!(mean <= Span::from_secs(1) && mean >= Span::from_millis(850), "{mean}");
     // Equation (5): C / IOPS = 160 ms beyond the bound, and what a hundred requests vary by.
     assert!(most <= Span::from_millis(1_300), "{most}");
@@ -293,7 +291,6 @@ fn a_percentile_is_kept_where_the_mean_would_break_it() {
     };
     let (by_mean, by_percentile) =
         (late("L_max=1s,D_low=8,fractions=on"), late("L_max=1s,D_low=8,fractions=on,bound=p99"));
-    println!("late by mean {by_mean}, by percentile {by_percentile}");
     assert!(by_mean > 0.03, "{by_mean}");
     assert!(by_percentile <= 0.012, "{by_percentile}");
 }
