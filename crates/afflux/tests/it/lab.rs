@@ -292,7 +292,6 @@ fn order(dir: PathBuf, storage: Option<u32>) -> ServeOrder {
         credits: None,
         port: 0,
         detached: false,
-        credits: None,
     }
 }
 

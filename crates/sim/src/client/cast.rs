@@ -60,7 +60,7 @@ pub(crate) struct Casting {
     pub(crate) casts: Vec<Cast>,
     pub(crate) clients: u32,
     pub(crate) paths: u64,
-    pairs: u32,
+    pairs: u64,
     pub(crate) groups: u32,
 }
 
@@ -75,8 +75,9 @@ impl Casting {
             let mut cast = Cast::new(application, scenario);
             cast.first_client = casting.clients;
             cast.first_path = casting.paths as u32;
-            cast.first_pair = casting.pairs;
-            casting.pairs += cast.clients * cast.width;
+            // A pair has at least one path, so that where paths fit into a number, so do pairs.
+            cast.first_pair = casting.pairs as u32;
+            casting.pairs += u64::from(cast.clients) * u64::from(cast.width);
             (cast.first_group, cast.merge) = (casting.groups, merge);
             cast.shift = rng.below(u64::from(cast.clients));
             casting.clients += cast.clients;
