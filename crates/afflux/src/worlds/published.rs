@@ -87,7 +87,7 @@ pub(crate) fn figures(scenario: &Scenario) -> impl Iterator<Item = (&Figure, Use
 /// Runs `scenario` for each of its published figures, with `overrides` above those of the figure,
 /// and puts them side by side. Figures with the same overrides share a run; no figure, no run.
 ///
-/// Models of a scenario fit its figures about equally well, so that the truth may be any of them:
+/// What a paper does not say leaves several models of its test bed open, and any may be the truth:
 /// unless the overrides name one, all are run, and each figure has its range over them beside what
 /// the first gives.
 ///

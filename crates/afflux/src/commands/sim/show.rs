@@ -207,7 +207,7 @@ pub(super) fn print_beside(out: &mut dyn Write, figures: &[Beside]) -> Result<()
     if figures.iter().any(|one| one.range.is_some()) {
         writeln!(
             out,
-            "All models fit the figures about equally well, so that each result is a range over \
+            "The paper leaves open which of the models holds, so that each result is a range over \
              them; what stands above is of the first. One alone: --set model=NAME"
         )?;
     }
