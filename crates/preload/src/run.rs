@@ -60,18 +60,17 @@ static COUNTERS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// Joins the run that the environment names, if it does.
 pub(crate) fn join(environment: &Environment) {
     let Some(folder) = environment.folder.clone() else { return };
-    let (shared, private) = match environment.mode {
+    let (joined, private) = match environment.mode {
         Mode::Observe => (None, false),
         _ => attach(environment),
     };
-    let tenant = shared.as_ref().and_then(|shared| shared.name(&environment.job).ok());
     let run = Run {
         mode: environment.mode,
         roots: environment.roots.clone(),
         folder,
         start: environment.start,
-        shared,
-        tenant: tenant.unwrap_or(0),
+        tenant: joined.as_ref().map_or(0, |(_, tenant)| *tenant),
+        shared: joined.map(|(shared, _)| shared),
         patience: environment.patience,
     };
     if RUN.set(run).is_err() || !new_counters() {
@@ -81,22 +80,25 @@ pub(crate) fn join(environment: &Environment) {
     ACTIVE.store(true, Relaxed);
 }
 
-/// The node's controllers; else private ones, which is said, and whether they are private.
-fn attach(environment: &Environment) -> (Option<Shared>, bool) {
-    let error = match Shared::attach(&afflux_node::shared::default_path()) {
-        Ok(shared) => return (Some(shared), false),
-        Err(error) => error,
+/// The node's controllers, and the number of the job there; else private ones, which is said, and
+/// whether they are private.
+fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
+    let shared = Shared::attach(&afflux_node::shared::default_path());
+    let error = match shared.map(|shared| (shared, shared.tenant(&environment.job))) {
+        Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), false),
+        Ok((_, Err(full))) => full.to_string(),
+        Err(error) => error.to_string(),
     };
     raw::tell(&format!("afflux: {error}; this process is regulated by itself\n"));
-    let private = Shared::private().ok();
     // Nobody else puts a setting in force there.
-    if let Some(shared) = &private
-        && let (Ok(setting), Ok(tenant)) =
-            (Setting::parse(&environment.setting, &load_rules), shared.name(&environment.job))
-    {
-        let _ = shared.set(tenant, &setting, &setting.label, true);
-    }
-    (private, true)
+    let private = || {
+        let shared = Shared::private().ok()?;
+        let tenant = shared.tenant(&environment.job).ok()?;
+        let setting = Setting::parse(&environment.setting, &load_rules).ok()?;
+        shared.set(tenant, &setting, &setting.label, true).ok()?;
+        Some((shared, tenant))
+    };
+    (private(), true)
 }
 
 /// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CtlArgs, out: &mut dyn Write) -> Result<Status, Failure
         return Err(Failure::input(format!("run {} observes: nothing is held in it", about.pid)));
     }
     let shared = Shared::attach(&shared::default_path()).map_err(Failure::broken)?;
-    let tenant = shared.name(&about.job).map_err(Failure::broken)?;
+    let tenant = shared.tenant(&about.job).map_err(Failure::broken)?;
     match &args.action {
         Action::List => {}
         Action::Show => return show(&shared, tenant, args.json, out),

@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use afflux_core::setting::Setting;
 use afflux_core::units::Span;
 use afflux_node::clock;
-use afflux_node::shared::{self, Shared};
 
 use crate::commands::guard::exit_code;
 use crate::failure::{Failure, Status};
 use crate::run::collect::Gathered;
 use crate::run::folder::{self, About};
+use crate::run::job::{self, Joined};
 use crate::run::launch::{self, Ended};
 use crate::run::record::{FORMAT, RunRecord, VERSION};
 use crate::run::{library, show};
@@ -44,6 +44,10 @@ pub(crate) struct RunArgs {
     /// End with 1 if less than this part of the bytes of files was seen, as in 99%
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     require_coverage: Option<f64>,
+    /// Share windows with the other runs of this name on this machine, as the ranks of one program
+    /// should [default: the batch system's job, else none but this run]
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
     /// A request that was held for this long goes all the same
     #[arg(long, value_name = "TIME", default_value = "60s")]
     patience: Span,
@@ -106,14 +110,15 @@ pub(crate) fn run(
     let roots = roots(&args.root)?;
     let about = About {
         pid: std::process::id(),
-        job: format!("run {}-{}", std::process::id(), clock::calendar_secs()),
+        job: job::name(args.job.as_deref()),
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         mode: mode.name().to_owned(),
     };
     let folder = folder::make(&about)?;
-    if mode != Mode::Observe {
-        put_in_force(&about.job, &setting, talk)?;
-    }
+    let in_force = match mode {
+        Mode::Observe => None,
+        _ => job::join(&about.job, &setting, talk)?,
+    };
     let mut record = blank(&about, &setting, &roots);
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -125,7 +130,7 @@ pub(crate) fn run(
     command.env("AFFLUX_JOB", &about.job);
     command.env("AFFLUX_SETTING", &setting.label);
     command.env("AFFLUX_PATIENCE", args.patience.as_secs_f64().ceil().to_string());
-    let (ended, gathered) = under_the_library(&mut command, folder.path(), &mut record)?;
+    let (ended, gathered) = under_the_library(&mut command, folder.path(), &mut record, in_force)?;
     complete(&mut record, &ended, gathered);
     keep(&record, args.report.as_deref(), talk);
     if args.json {
@@ -155,21 +160,6 @@ fn roots(given: &[PathBuf]) -> Result<Vec<String>, Failure> {
         }
     };
     given.iter().map(one).collect()
-}
-
-/// Tells the node's controllers how this run's requests are treated.
-fn put_in_force(job: &str, setting: &Setting, talk: &mut dyn Write) -> Result<(), Failure> {
-    let shared = match Shared::attach(&shared::default_path()) {
-        Ok(shared) => shared,
-        Err(error) => {
-            // Each process then has controllers of its own, which read the setting themselves.
-            writeln!(talk, "afflux: {error}; each process is regulated by itself")?;
-            return Ok(());
-        }
-    };
-    let tenant = shared.name(job).map_err(Failure::broken)?;
-    shared.set(tenant, setting, &setting.label, true).map_err(Failure::broken)?;
-    Ok(())
 }
 
 /// A report with what is known before the command runs.
@@ -212,6 +202,7 @@ fn under_the_library(
     command: &mut Command,
     folder: &Path,
     record: &mut RunRecord,
+    in_force: Option<Joined>,
 ) -> Result<(Ended, Gathered), Failure> {
     launch::adopt_orphans();
     let start = clock::now();
@@ -236,6 +227,7 @@ fn under_the_library(
                 if let Ok(mut gathered) = gathered.lock() {
                     gathered.gather(folder, false);
                 }
+                in_force.as_ref().inspect(|joined| joined.keep());
             }
         });
         let ended = launch::wait(&child);

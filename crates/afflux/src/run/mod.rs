@@ -3,6 +3,7 @@
 pub(crate) mod collect;
 pub(crate) mod explain;
 pub(crate) mod folder;
+pub(crate) mod job;
 pub(crate) mod launch;
 pub(crate) mod library;
 pub(crate) mod record;

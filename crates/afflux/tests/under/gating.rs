@@ -27,11 +27,42 @@ fn synchronous_writes_wait_for_the_window_and_the_gap() {
     assert!(start.elapsed() >= Duration::from_millis(49 * 10), "{:?}", start.elapsed());
     let (count, nanos) = paced.held("gap");
     assert!(count >= 40 && nanos > 200_000_000, "{count} {nanos}");
-    let both =
-        format!("{script} & dd if=/dev/zero of=o2 bs=4k count=50 oflag=dsync status=none & wait");
+    // The second program meets the first at its work: one starts when the other has written, and
+    // that other does not end before it.
+    let both = format!(
+        "dd if=/dev/zero of=o2 bs=4k count=20000 oflag=dsync status=none & first=$!
+         until [ -s o2 ]; do sleep 0.01; done; {script}; kill $first"
+    );
     let narrow = under(dir.path(), &["--policy", "fixed:1"], &sh(&both)).expect_success();
-    assert_eq!(narrow.requests("write"), 100);
+    assert!(narrow.requests("write") > 50, "{}", narrow.report["paths"]);
     assert!(narrow.held("window").0 > 0, "{}", narrow.report["paths"]);
+}
+
+#[test]
+fn runs_of_one_job_share_a_window() {
+    let dir = on_disk();
+    let mut first = afflux_run(&["--policy", "fixed:1", "--job", "ranks of one", "--quiet"]);
+    let endless = sh("exec dd if=/dev/zero of=o2 bs=4k count=20000 oflag=dsync status=none");
+    first.arg("--root").arg(dir.path()).arg("--").args(endless).current_dir(dir.path());
+    let mut first = first.spawn().unwrap();
+    let start = Instant::now();
+    while std::fs::metadata(dir.path().join("o2")).map_or(0, |of| of.len()) == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the first one never wrote");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let script = synchronous(50);
+    let run = |job| under(dir.path(), &["--policy", "fixed:1", "--job", job], &sh(&script));
+    let (other, same) = (run("somebody else").expect_success(), run("ranks of one"));
+    let same = same.expect_success();
+    assert!(first.try_wait().unwrap().is_none(), "the first one ended early");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&first),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    first.wait().unwrap();
+    assert_eq!(other.held("window").0, 0, "{}", other.report["paths"]);
+    assert!(same.held("window").0 > 0, "{}", same.report["paths"]);
 }
 
 #[test]

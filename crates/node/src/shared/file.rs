@@ -30,6 +30,22 @@ pub(super) fn open(path: &CStr) -> Result<Memory, AttachError> {
     Err(AttachError::System { doing: "open", error: Errno::NOENT })
 }
 
+/// Removes the segment at `path` unless a process that can be looked at has it mapped; whether it
+/// did. Reads `/proc`; allocates.
+pub fn remove_if_unused(path: &CStr) -> bool {
+    let name = path.to_bytes();
+    let is_number = |name: &std::ffi::OsStr| name.as_encoded_bytes()[0].is_ascii_digit();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let maps = processes
+        .filter(|process| is_number(&process.file_name()))
+        .filter_map(|process| std::fs::read(process.path().join("maps")).ok());
+    let mut used = maps.flat_map(|maps| {
+        let ends = maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(name));
+        ends.then_some(())
+    });
+    used.next().is_none() && rustix::fs::unlink(path).is_ok()
+}
+
 fn failed(doing: &'static str) -> impl Fn(Errno) -> AttachError {
     move |error| AttachError::System { doing, error }
 }

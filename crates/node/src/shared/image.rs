@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use afflux_core::path::PathState;
 
 /// Grows with every change of what lies where, and of what it means to `core`.
-pub(super) const LAYOUT: u32 = 1;
+pub(super) const LAYOUT: u32 = 2;
 
 /// The first word of a segment.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"afflux\r\n");
@@ -23,10 +23,10 @@ pub(super) const LANES: usize = 1 << LANE_BITS;
 pub(super) const LANE_BITS: u32 = 9;
 /// Paths of all jobs together.
 pub(super) const PATHS: usize = 1024;
-/// Names of servers and jobs.
+/// Names of servers.
 pub(super) const NAMES: usize = 1024;
 /// Jobs with settings of their own.
-pub(super) const JOBS: usize = 64;
+pub(super) const JOBS: usize = 256;
 /// Requests that wait in turn on one path; more of them look in now and then.
 pub(super) const SEATS: usize = 64 * SEAT_WORDS;
 pub(super) const SEAT_WORDS: usize = 4;
@@ -84,6 +84,10 @@ pub(super) struct Header {
     pub(super) swept: AtomicU64,
     /// Who looks for them.
     pub(super) sweeper: AtomicU64,
+    /// Who changes which jobs there are.
+    pub(super) jobs_writer: AtomicU64,
+    /// How many jobs were numbered.
+    pub(super) tenants: AtomicU32,
 }
 
 /// Starts the next field on a page of its own.
@@ -171,8 +175,10 @@ pub(super) struct Job {
     pub(super) paused: AtomicU32,
     /// Who writes the next setting.
     pub(super) writer: AtomicU64,
-    /// When it was set last.
-    pub(super) set: AtomicU64,
+    /// When it was last spoken of.
+    pub(super) kept: AtomicU64,
+    /// What people call it; without a hash when it has a number only.
+    pub(super) name: Name,
 }
 
 /// A setting as words, see [`super::settings`].

@@ -14,7 +14,7 @@
 //!
 //! let shared = Shared::private()?;
 //! let server = shared.name("ost:scratch-OST0003").unwrap();
-//! let tenant = shared.name("job 4711").unwrap();
+//! let tenant = shared.tenant("job 4711").unwrap();
 //! let path = shared.path(PathKey { server, class: Class::Write, tenant }).unwrap();
 //!
 //! let mut holds = HoldTotals::default();
@@ -29,6 +29,7 @@ mod file;
 mod gate;
 mod identity;
 mod image;
+mod jobs;
 mod lanes;
 mod memory;
 mod names;
@@ -46,6 +47,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use afflux_core::path::{HoldTotals, PathKey, PathState, Ruling};
 use afflux_core::rules::Hits;
 use afflux_core::units::{Span, Time};
+
+pub use file::remove_if_unused;
+pub use jobs::FIRST_NAMED;
 
 use gate::End;
 use memory::Memory;

@@ -1,4 +1,4 @@
-//! The names of servers and jobs, numbered alike in all processes.
+//! The names of servers, numbered alike in all processes.
 //!
 //! A name is entered with one compare-and-swap of its hash. Whoever enters or finds it writes the
 //! text if it is not there yet, so that nobody's death leaves half of one.
@@ -15,8 +15,8 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 }
 
 impl Shared {
-    /// The number of a name (of a server, of a job), which is the same in all processes. Names are
-    /// told apart by a hash; their first 112 bytes are kept.
+    /// The number of a server's name, which is the same in all processes. Names are told apart by
+    /// a hash; their first 112 bytes are kept.
     ///
     /// # Errors
     /// There are too many names.
@@ -32,7 +32,7 @@ impl Shared {
                 found => found,
             };
             if found == 0 || found == hash {
-                write(entry, name);
+                write_text(entry, name);
                 return Ok(at as u32 + 1);
             }
         }
@@ -41,15 +41,26 @@ impl Shared {
 
     /// The name behind a number of [`Shared::name`], as far as it was kept. Allocates.
     pub fn name_of(&self, number: u32) -> Option<String> {
-        let entry = self.memory.image.names.get((number as usize).checked_sub(1)?)?;
-        let length = (entry.length.load(Acquire) as usize).min(NAME_BYTES);
-        let bytes: Vec<u8> =
-            entry.text.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
-        (length > 0).then(|| String::from_utf8_lossy(&bytes[..length]).into_owned())
+        text(self.memory.image.names.get((number as usize).checked_sub(1)?)?)
     }
 }
 
-fn write(entry: &Name, name: &str) {
+/// What is kept of a name. Allocates.
+pub(super) fn text(entry: &Name) -> Option<String> {
+    let length = (entry.length.load(Acquire) as usize).min(NAME_BYTES);
+    let bytes: Vec<u8> =
+        entry.text.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
+    (length > 0).then(|| String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+/// Writes another name over the one that is there. Only for who has it to itself.
+pub(super) fn write(entry: &Name, hash: u64, name: &str) {
+    entry.hash.store(hash, Relaxed);
+    entry.length.store(0, Relaxed);
+    write_text(entry, name);
+}
+
+fn write_text(entry: &Name, name: &str) {
     if entry.length.load(Acquire) != 0 {
         return;
     }

@@ -26,6 +26,12 @@ pub(super) const ALL_SERVERS: u32 = (1 << NUMBER_BITS) - 1;
 /// How long nothing was sent on a path that is given away for want of room.
 const IDLE: Span = Span::from_secs(60);
 
+/// The job of a word that is a key, also while its path is given away.
+#[inline]
+pub(super) fn tenant(word: u64) -> Option<u32> {
+    (word & LIVE != 0).then_some((word >> NUMBER_BITS) as u32 & ((1 << NUMBER_BITS) - 1))
+}
+
 /// A key as one word; none when a number in it is too large.
 pub(super) fn pack(key: PathKey) -> Option<u64> {
     let fits = key.server >> NUMBER_BITS == 0 && key.tenant >> NUMBER_BITS == 0;
@@ -61,7 +67,7 @@ impl Shared {
             if !self.insert(word)? {
                 // What the dead hold is not idle before it was given back.
                 self.sweep();
-                if self.retire_idle() == 0 {
+                if self.retire_paths() == 0 {
                     break;
                 }
             }
@@ -127,24 +133,10 @@ impl Shared {
         }
     }
 
-    /// Gives away the paths on which nothing was sent for long, and the settings of jobs that have
-    /// no path left. Returns how many places became free.
-    pub(super) fn retire_idle(&self) -> usize {
-        let freed = (0..PATHS).filter(|index| self.retire(*index)).count();
-        let image = self.memory.image;
-        for job in &image.jobs {
-            let tenant = job.tenant.load(Acquire);
-            let used = image.paths.iter().any(|entry| {
-                let key = unpack(entry.key.load(Acquire) & !RETIRING);
-                key.is_some_and(|key| u64::from(key.tenant) + 1 == tenant)
-            });
-            // A setting may well be there before its paths, but not for so long.
-            let set = Time::from_nanos(job.set.load(Relaxed));
-            if tenant != 0 && !used && clock::now().since(set) >= IDLE {
-                let _ = job.tenant.compare_exchange(tenant, 0, SeqCst, Relaxed);
-            }
-        }
-        freed
+    /// Gives away the paths on which nothing was sent for long. Returns how many places became
+    /// free.
+    pub(super) fn retire_paths(&self) -> usize {
+        (0..PATHS).filter(|index| self.retire(*index)).count()
     }
 
     /// Gives one path away if it is idle. Nobody can be admitted meanwhile: who read the head

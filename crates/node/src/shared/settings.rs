@@ -4,7 +4,7 @@
 //! which. Who reads looks at the generation again before it publishes what came of it, so that a
 //! setting that changed under its hands leads to nothing.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use afflux_core::class::Class;
 use afflux_core::limits::{Credits, Limits};
@@ -13,9 +13,9 @@ use afflux_core::policy::{self, Decision, Policy, Seen, Words};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 
-use super::image::{self, JOBS, Job, Path, SETTING_WORDS};
+use super::image::{self, Path, SETTING_WORDS};
 use super::step::{Draft, InForce};
-use super::{Full, Mode, Shared, identity, paths};
+use super::{Full, Mode, Shared, paths};
 
 // What stands where in a setting's words. Limits are stored plus one; zero is none.
 const AFRESH: usize = 0;
@@ -139,7 +139,7 @@ impl Shared {
     ) -> Result<u32, Full> {
         let (number, job) = self.job(tenant)?;
         let words = words(setting, text, afresh)?;
-        self.lock(job)?;
+        self.lock(&job.writer)?;
         let generation = job.generation.load(Acquire).wrapping_add(1).max(1);
         // After the last generation comes one of the same parity as the first: none in practice.
         let room = &self.memory.image.settings[number][(generation & 1) as usize];
@@ -183,45 +183,6 @@ impl Shared {
                 return Some((generation, mode, text));
             }
         }
-    }
-
-    /// The index of a job's entry, if it has one.
-    pub(super) fn job_of(&self, tenant: u32) -> Option<usize> {
-        let of = |job: &Job| job.tenant.load(Acquire) == u64::from(tenant) + 1;
-        self.memory.image.jobs.iter().position(of)
-    }
-
-    /// A job's entry, made when there is none. The first free one counts, so that two that make it
-    /// at once make the same.
-    fn job(&self, tenant: u32) -> Result<(usize, &'static Job), Full> {
-        let wanted = u64::from(tenant) + 1;
-        for round in 0..2 {
-            for (number, job) in self.memory.image.jobs.iter().enumerate() {
-                let found = job.tenant.compare_exchange(0, wanted, AcqRel, Acquire);
-                if found.is_ok() || found == Err(wanted) {
-                    job.set.store(crate::clock::now().as_nanos(), Relaxed);
-                    return Ok((number, job));
-                }
-            }
-            if round == 0 {
-                self.retire_idle();
-            }
-        }
-        Err(Full { what: "jobs with settings of their own", most: JOBS })
-    }
-
-    /// Becomes the one who writes a job's next setting.
-    fn lock(&self, job: &Job) -> Result<(), Full> {
-        let me = self.identity();
-        for _ in 0..1_000 {
-            let writer = job.writer.load(Acquire);
-            let free = writer == 0 || (writer != me && !identity::is_alive(writer));
-            if free && job.writer.compare_exchange(writer, me, AcqRel, Relaxed).is_ok() {
-                return Ok(());
-            }
-            crate::clock::sleep(Span::from_millis(1));
-        }
-        Err(Full { what: "writers of one setting", most: 1 })
     }
 
     /// Tells all paths of a job that it has a setting.

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use afflux_core::path::PathState;
 
 use super::image::{GROUP, LANE_BITS, Path};
-use super::{Refused, Shared};
+use super::{Refused, Shared, paths};
 
 /// A head: version, generation of the setting that the state follows (its last eight bits), lane
 /// and block, from the highest bit to the lowest. Zero is a path on which nothing happened yet.
@@ -167,9 +167,13 @@ impl Shared {
     #[inline]
     pub(super) fn in_force(&self, entry: &Path) -> InForce {
         let job = entry.job.load(Relaxed);
+        let tenant = paths::tenant(entry.key.load(Relaxed)).map_or(0, |of| u64::from(of) + 1);
         match self.memory.image.jobs.get((job as usize).wrapping_sub(1)) {
-            Some(of) => InForce { job, generation: of.generation.load(Acquire) },
-            None => InForce { job: 0, generation: 0 },
+            // Its place may have been given to another job.
+            Some(of) if of.tenant.load(Relaxed) == tenant => {
+                InForce { job, generation: of.generation.load(Acquire) }
+            }
+            _ => InForce { job: 0, generation: 0 },
         }
     }
 

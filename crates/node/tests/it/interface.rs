@@ -10,7 +10,7 @@ use afflux_core::rules::{RuleFile, shipped};
 use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_node::clock;
-use afflux_node::shared::{AttachError, Mode, Refused, Shared};
+use afflux_node::shared::{AttachError, FIRST_NAMED, Mode, Refused, Shared, remove_if_unused};
 
 use crate::worker::{KEY, Place};
 
@@ -190,6 +190,9 @@ fn names_are_numbered_alike() {
     assert_eq!((one.name_of(0), one.name_of(9_999)), (None, None));
     let full = (0..2_000).find_map(|at| one.name(&format!("server {at}")).err()).unwrap();
     assert!(full.to_string().contains("names"));
+    // Jobs have numbers of their own.
+    assert_eq!(one.tenant("ost:scratch-OST0003"), other.tenant("ost:scratch-OST0003"));
+    assert!(one.tenant("another").unwrap() >= FIRST_NAMED);
 }
 
 #[test]
@@ -226,6 +229,11 @@ fn what_is_no_segment_of_ours_is_refused() {
     let AttachError::Version { found, ours } = refused(&place) else { panic!() };
     assert_eq!(found, ours + 1);
     assert!(refused(&place).to_string().contains("remove the segment"));
+    // This process still has it mapped; nobody has a file that was never one.
+    assert!(!remove_if_unused(&place.segment()) && file.exists());
+    let other = Place::new();
+    std::fs::write(self::file(&other), "of another version").unwrap();
+    assert!(remove_if_unused(&other.segment()) && !self::file(&other).exists());
     std::fs::write(&file, "something else").unwrap();
     assert_eq!(refused(&place), AttachError::Foreign);
     std::fs::remove_file(&file).unwrap();
@@ -262,6 +270,7 @@ fn a_scribbled_segment_does_no_harm() {
         shared.sweep();
         shared.paths();
         let _ = shared.name("anything");
+        let _ = shared.tenant("anything");
         let _ = shared.setting_of(KEY.tenant);
     }
 }
