@@ -223,7 +223,7 @@ pub(super) fn drawing(height: f64, about: &str, inside: &Markup) -> Markup {
 
 /// Names of lines above a plot: a class of the style, and the text. They stay on one row.
 pub(super) fn legend(top: f64, entries: &[(&str, String)]) -> Markup {
-    let width = |text: &str| 28.0 + 7.0 * text.chars().count() as f64;
+    let width = |text: &str| 30.0 + 7.4 * text.chars().count() as f64;
     let all: f64 = entries.iter().map(|(_, text)| width(text)).sum();
     let mut next = (WIDTH - RIGHT - all).max(LEFT);
     let placed = entries.iter().map(|(class, text)| {

@@ -1,13 +1,13 @@
 //! Sweeps: a scenario under every combination of some values, with some seeds each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use afflux_core::summary::Summary;
 use afflux_sim::scenario::Figure;
-use afflux_sim::{Outcome, ScenarioError, numbers};
+use afflux_sim::{Outcome, Scenario, ScenarioError, numbers};
 
 use super::crew::{World, run_until_ended};
-use super::published::{Beside, figures};
+use super::published::{Beside, Use, figures};
 use super::record::{AxisRecord, NumberRecord, PointRecord, PublishedRecord, SweepRecord};
 use super::scenarios::{Loaded, setting_of};
 use crate::failure::Failure;
@@ -169,11 +169,7 @@ impl<'a> Sweep<'a> {
             let (about, unit) = numbers::told(&name);
             NumberRecord { name, about, unit: unit.to_owned() }
         };
-        // A ratio of two runs has no place on the axis of one.
-        let placed: Vec<_> = figures(&self.loaded.scenario)
-            .filter(|(figure, _)| figure.against.is_empty())
-            .filter_map(|(figure, use_)| Some((self.place_of(figure)?, figure, use_)))
-            .collect();
+        let placed = self.published()?;
         let mut record = SweepRecord {
             axes: self.axes,
             seeds: self.seeds,
@@ -182,34 +178,67 @@ impl<'a> Sweep<'a> {
             rows,
             published: Vec::new(),
         };
-        for (point, figure, use_) in placed {
-            let simulated = record.spread(&figure.metric, &point).map(|spread| spread.mean);
-            let beside = Beside::of(figure, use_, simulated);
+        for Placed { point, against, figure, use_ } in placed {
+            let mean = |at: &[usize]| record.spread(&figure.metric, at).map(|spread| spread.mean);
+            // A ratio stands on the axis of its runs as that many times the run it is taken of.
+            let figure = match against.map(|against| mean(&against)) {
+                None => figure.clone(),
+                Some(None) => continue,
+                Some(Some(divisor)) => Figure {
+                    name: format!("{}, {} times", figure.name, figure.value),
+                    value: figure.value * divisor,
+                    unit: record.unit(&figure.metric).to_owned(),
+                    ..figure.clone()
+                },
+            };
+            let beside = Beside::of(&figure, use_, mean(&point));
             record.published.push(PublishedRecord { point, beside });
         }
         Ok(record)
     }
 
-    /// The point of the sweep that is run as a published figure wants it; how long it runs is left
-    /// to the sweep.
-    fn place_of(&self, figure: &Figure) -> Option<Vec<usize>> {
-        let pair = |text: &String| {
-            let (key, value) = text.split_once('=')?;
-            Some((canonical(key), value.trim().to_owned()))
-        };
-        let mut wanted: BTreeMap<String, String> = figure.set.iter().filter_map(pair).collect();
-        let at = |axis: &AxisRecord| {
-            let value = wanted.remove(&canonical(&axis.key))?;
-            axis.values.iter().position(|one| *one == value)
-        };
-        let point = self.axes.iter().map(at).collect::<Option<Vec<_>>>()?;
-        let mut fixed: BTreeMap<String, String> = self.fixed.iter().filter_map(pair).collect();
-        for key in ["run.length", "run.settle"] {
-            wanted.remove(key);
-            fixed.remove(key);
+    /// The published figures that points of the sweep are run for; how long they run is left to the
+    /// sweep. Of a ratio both runs must be points.
+    fn published(&self) -> Result<Vec<Placed>, Failure> {
+        let scenario = &self.loaded.scenario;
+        if figures(scenario).next().is_none() {
+            return Ok(Vec::new());
         }
-        (wanted == fixed).then_some(point)
+        let what = |one: Scenario| Scenario {
+            run: scenario.run.clone(),
+            origin: scenario.origin.clone(),
+            ..one
+        };
+        let points: Vec<(Vec<usize>, Scenario)> = (0..self.len())
+            .step_by(self.seeds as usize)
+            .map(|at| Ok((self.point(at), what(self.world(at)?.scenario))))
+            .collect::<Result<_, Failure>>()?;
+        let point_of = |set: &[&String]| {
+            let wanted = what(scenario.clone().with(set).ok()?);
+            points.iter().find(|(_, one)| *one == wanted).map(|(point, _)| point.clone())
+        };
+        let placed = figures(scenario).filter_map(|(figure, use_)| {
+            let set: Vec<&String> = figure.set.iter().collect();
+            let point = point_of(&set)?;
+            let against = match figure.against.is_empty() {
+                true => None,
+                false => {
+                    Some(point_of(&set.into_iter().chain(&figure.against).collect::<Vec<_>>())?)
+                }
+            };
+            Some(Placed { point, against, figure: figure.clone(), use_ })
+        });
+        Ok(placed.collect())
     }
+}
+
+/// A published figure at a point of a sweep.
+struct Placed {
+    point: Vec<usize>,
+    /// The point that a ratio is taken of.
+    against: Option<Vec<usize>>,
+    figure: Figure,
+    use_: Use,
 }
 
 /// Reads `key=a,b,c`; values that have commas themselves are parted by semicolons.
@@ -315,17 +344,29 @@ mod tests {
         let metric = "total_mb_s".to_owned();
         let figure = Figure { metric, set: set.to_vec(), value: 50.0, ..Figure::default() };
         let elsewhere = Figure { set: vec!["servers.count=4".to_owned()], ..figure.clone() };
-        loaded.scenario.published = vec![elsewhere, figure];
+        let against = vec!["servers.count=1".to_owned()];
+        let ratio = Figure { value: 1.5, against, ..figure.clone() };
+        let no_divisor = Figure { against: elsewhere.set.clone(), ..figure.clone() };
+        loaded.scenario.published = vec![elsewhere, figure, ratio, no_divisor];
         let fixed = ["run.length=1s", "run.settle=10ms", "workload.clients=2"].map(str::to_owned);
         let axes = ["servers.count=1,2".to_owned()];
-        let found = |fixed: &[String]| {
+        let found_under = |fixed: &[String]| {
             let sweep = Sweep::new(&loaded, fixed, &axes, (1, 1), "total_mb_s").unwrap();
-            sweep.run().unwrap().published
+            sweep.run().unwrap()
         };
-        assert_eq!(found(&fixed), [], "the number of clients is another key");
+        assert_eq!(found_under(&fixed).published, [], "the number of clients is another key");
         let fixed = ["run.length=1s", "run.settle=10ms", "clients.count=2"].map(str::to_owned);
-        let found = found(&fixed);
-        assert_eq!((found.len(), &found[0].point), (1, &vec![1]));
-        assert!(found[0].beside.simulated.unwrap() > 1.0);
+        let found = found_under(&fixed);
+        assert_eq!(found.published.len(), 2, "{:?}", found.published);
+        assert!(found.published.iter().all(|one| one.point == [1]));
+        let [plain, ratio] = [0, 1].map(|at| &found.published[at].beside);
+        assert_eq!(plain.published, 50.0);
+        assert!(plain.simulated.unwrap() > 1.0);
+        let of_one = found.spread("total_mb_s", &[0]).unwrap().mean;
+        assert_eq!(ratio.published, 1.5 * of_one);
+        assert!(ratio.name.ends_with(", 1.5 times"), "{}", ratio.name);
+        // A default that is spelt out is the same world.
+        let fixed = [&fixed[..], &["policy.setting=none".to_owned()]].concat();
+        assert_eq!(found_under(&fixed).published.len(), 2);
     }
 }

@@ -22,16 +22,22 @@ struct Along {
     measured: bool,
     /// Whether each value stands below its place; else the axis has ticks of its own.
     named: bool,
+    /// What all values begin with, and what is left of each.
+    begin: String,
+    ends: Vec<String>,
 }
 
 impl Along {
     fn of(values: &[String]) -> Self {
-        let read: Option<Vec<f64>> = values.iter().map(|value| quantity(value)).collect();
+        let begin = common(values);
+        let ends: Vec<String> =
+            values.iter().map(|value| value[begin.len()..].to_owned()).collect();
+        let read: Option<Vec<f64>> = ends.iter().map(|end| quantity(end)).collect();
         let read = read.filter(|read| read.len() > 1);
         let Some(places) = read else {
             let places: Vec<f64> = (0..values.len()).map(|at| at as f64 + 0.5).collect();
             let axis = Axis::exact(0.0, places.len() as f64);
-            return Self { axis, places, measured: false, named: true };
+            return Self { axis, places, measured: false, named: true, begin, ends };
         };
         let least = places.iter().copied().fold(f64::INFINITY, f64::min);
         let most = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -39,8 +45,16 @@ impl Along {
         let log = least > 0.0 && most / least > 10.0;
         let axis = if log { Axis::log(least, most) } else { Axis::linear(least.min(0.0), most) };
         let named = log && places.len() <= NAMED;
-        Self { places, axis, measured: true, named }
+        Self { places, axis, measured: true, named, begin, ends }
     }
+}
+
+/// What all values begin with, up to a colon, as the `fixed:` of `fixed:1` and `fixed:2`.
+fn common(values: &[String]) -> String {
+    let first = values.first().map_or("", String::as_str);
+    let ends = first.match_indices(':').map(|(at, _)| &first[..=at]);
+    let shared = ends.rev().find(|begin| values.iter().all(|value| value.starts_with(begin)));
+    shared.unwrap_or("").to_owned()
 }
 
 /// A plain number, a size, a time or a rate as a number.
@@ -61,6 +75,10 @@ pub(in crate::report) fn plot(sweep: &SweepRecord, number: &str) -> Option<Marku
         return None;
     }
     let along = Along::of(&first.values);
+    let key = match along.begin.as_str() {
+        "" => first.key.clone(),
+        begin => format!("{}={begin}", first.key),
+    };
     let found = sweep.points().into_iter().filter_map(|point| sweep.spread(number, point));
     let beside = || sweep.published.iter().filter(|one| one.beside.metric == number);
     let most = found.map(|spread| spread.most).chain(beside().map(|one| one.beside.published));
@@ -86,8 +104,8 @@ pub(in crate::report) fn plot(sweep: &SweepRecord, number: &str) -> Option<Marku
             }
         }
         (rows_of(&keys, beside().next().is_some()))
-        @if along.named { (named(&frame, &first.key, &first.values, &along.places)) } @else {
-            (frame.horizontal(&first.key))
+        @if along.named { (named(&frame, &key, &along.ends, &along.places)) } @else {
+            (frame.horizontal(&key))
         }
     };
     Some(drawing(310.0, &format!("{number} over {}", first.key), &inside))
@@ -190,5 +208,9 @@ mod tests {
         };
         assert!(along(&["1", "2"]).measured && !along(&["1", "unlimited"]).measured);
         assert_eq!(along(&["a", "b"]).places, [0.5, 1.5]);
+        let windows = along(&["fixed:1", "fixed:2", "fixed:4"]);
+        assert!(windows.measured && windows.places == [1.0, 2.0, 4.0]);
+        assert_eq!((windows.begin.as_str(), windows.ends[2].as_str()), ("fixed:", "4"));
+        assert_eq!(along(&["none", "fixed:2"]).begin, "");
     }
 }
