@@ -7,6 +7,7 @@ use clap::Subcommand;
 
 use crate::failure::{Failure, Status};
 use crate::run::folder::{About, under_way};
+use crate::run::job;
 use crate::settings::SettingFlags;
 use crate::tables::{number, table};
 
@@ -63,6 +64,7 @@ pub(crate) fn run(args: &CtlArgs, out: &mut dyn Write) -> Result<Status, Failure
         Action::Show => return show(&shared, tenant, args.json, out),
         Action::Set(flags) => {
             let setting = flags.setting()?;
+            job::check(&setting)?;
             let set = shared.set(tenant, &setting, &setting.label, false);
             set.map_err(Failure::broken)?;
         }

@@ -107,6 +107,7 @@ pub(crate) fn run(
     let library = library::find()?;
     let mode = if args.observe { Mode::Observe } else { args.mode };
     let setting = args.setting.setting()?;
+    job::check(&setting)?;
     let roots = roots(&args.root)?;
     let about = About {
         pid: std::process::id(),

@@ -35,6 +35,20 @@ pub(crate) fn name(asked: Option<&str>) -> String {
     asked.map(str::to_owned).or_else(of_batch).unwrap_or_else(own)
 }
 
+/// Whether programs can keep to a setting: not to limits for clients that know of each other.
+pub(crate) fn check(setting: &Setting) -> Result<(), Failure> {
+    let limit = match (setting.turn_slot, setting.tenants) {
+        (Some(_), _) => "turn",
+        (None, Some(_)) => "tenants",
+        (None, None) => return Ok(()),
+    };
+    Err(Failure::input(format!(
+        "`{}`: programs under the library know of no other clients, so that `{limit}=` means \
+         nothing to them: leave it out",
+        setting.label
+    )))
+}
+
 /// Tells the node's controllers how the requests of `job` are treated. None where they cannot be
 /// had: each process then has controllers of its own, which read the setting themselves.
 pub(crate) fn join(

@@ -39,6 +39,16 @@ fn synchronous_writes_wait_for_the_window_and_the_gap() {
 }
 
 #[test]
+fn limits_that_programs_cannot_keep_are_refused() {
+    for setting in ["none+turn=300ms", "fixed:4+tenants=2"] {
+        let ran = afflux_run(&["--policy", setting, "--", "true"]).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(1), "{said}");
+        assert!(said.contains(setting) && said.contains("leave it out"), "{said}");
+    }
+}
+
+#[test]
 fn runs_of_one_job_share_a_window() {
     let dir = on_disk();
     let mut first = afflux_run(&["--policy", "fixed:1", "--job", "ranks of one", "--quiet"]);

@@ -7,5 +7,6 @@ mod built;
 mod common;
 mod coverage;
 mod gating;
+mod mounts;
 mod programs;
 mod traps;
