@@ -16,9 +16,11 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
-    /// Says that the job is not over, though its programs may be busy with something else.
+    /// Says that the job is not over, though its programs may be busy with something else, and
+    /// gives back what dead programs held: those that wait may not be allowed to look for them.
     pub(crate) fn keep(&self) {
         self.shared.keep(self.tenant);
+        self.shared.sweep();
     }
 }
 
