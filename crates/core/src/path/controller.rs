@@ -355,7 +355,7 @@ impl<P: Policy> Controller<P> {
 
     /// Gap after the last admitted request: `gap * (f + (1 - f) * size / max_request)`, DESIGN 4.1.
     fn scaled_gap(&self, path: &PathState) -> Span {
-        if path.last_size_bytes >= self.options.max_request_bytes {
+        if path.gap == Span::ZERO || path.last_size_bytes >= self.options.max_request_bytes {
             return path.gap;
         }
         let size = f64::from(path.last_size_bytes) / f64::from(self.options.max_request_bytes);

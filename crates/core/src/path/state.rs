@@ -214,6 +214,7 @@ impl PathState {
     /// The minimum covers this period and the one before; with each new period the oldest is
     /// forgotten and what the path can do is learned anew, since a minimum from a better day would
     /// mislead for ever. A zero `period` keeps it for ever, as the original code does.
+    #[inline]
     pub(super) fn observe_process_time(
         &mut self,
         now: Time,
