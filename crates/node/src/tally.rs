@@ -19,10 +19,11 @@ use afflux_core::units::Span;
 use crate::calls::{CALLS, Call, Cause, Kind};
 
 /// The first word: the format and its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY1");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY2");
 
-/// Copies of the counters of calls; threads are spread over them.
-pub const SHARDS: usize = 4;
+/// Copies of the counters of calls. The first threads have one each, which nobody else adds to; the
+/// last is for all others.
+pub const SHARDS: usize = 8;
 /// Paths that one program can use.
 pub const PATHS: usize = 512;
 /// Seconds that are counted apart; what comes later is added to the last.
@@ -94,8 +95,6 @@ const _: () = assert!(SECONDS_AT + SECONDS <= PATH_WORDS, "seconds reach into th
 const KEY: usize = 0;
 const NAME_AT: usize = 1;
 const NAME_WORDS: usize = 15;
-const REQUESTS: usize = 16;
-const BYTES_MOVED: usize = 17;
 const BYTES_GATED: usize = 18;
 const PT_SUM: usize = 19;
 const PT_MAX: usize = 20;
@@ -179,17 +178,22 @@ impl<'a> Tally<'a> {
     /// Counts a call, with the bytes that it moved.
     #[inline]
     pub fn count(&self, shard: usize, call: Call, kind: Kind, bytes: u64) {
-        let at = CALLS_AT + (shard % SHARDS) * SHARD_WORDS + call.index() * CALL_WORDS;
-        self.words[at].fetch_add(1, Relaxed);
+        let words = self.of_call(shard, call);
+        add_on(shard, &words[0], 1);
         if bytes > 0 {
-            self.words[at + 1 + kind.index()].fetch_add(bytes, Relaxed);
+            add_on(shard, &words[1 + kind.index()], bytes);
         }
     }
 
     /// Counts bytes that a call moved besides those that were counted with it.
     pub fn count_bytes(&self, shard: usize, call: Call, kind: Kind, bytes: u64) {
-        let at = CALLS_AT + (shard % SHARDS) * SHARD_WORDS + call.index() * CALL_WORDS;
-        self.words[at + 1 + kind.index()].fetch_add(bytes, Relaxed);
+        add_on(shard, &self.of_call(shard, call)[1 + kind.index()], bytes);
+    }
+
+    #[inline]
+    fn of_call(&self, shard: usize, call: Call) -> &[AtomicU64] {
+        let at = CALLS_AT + shard.min(SHARDS - 1) * SHARD_WORDS + call.index() * CALL_WORDS;
+        &self.words[at..at + CALL_WORDS]
     }
 
     /// Counts what is not seen, or not held.
@@ -248,7 +252,6 @@ impl<'a> Tally<'a> {
     pub fn moved(&self, block: PathBlock, second: u64, bytes: u64) {
         let start = block.start();
         let second = (second as usize).min(SECONDS - 1);
-        self.words[start + BYTES_MOVED].fetch_add(bytes, Relaxed);
         self.words[start + SECONDS_AT + second].fetch_add(bytes, Relaxed);
     }
 
@@ -256,10 +259,11 @@ impl<'a> Tally<'a> {
     pub fn ended(&self, block: PathBlock, ended: &Ended) {
         let start = block.start();
         let nanos = ended.process_time.as_nanos();
-        self.words[start + REQUESTS].fetch_add(1, Relaxed);
         self.words[start + BYTES_GATED].fetch_add(ended.bytes, Relaxed);
         self.words[start + PT_SUM].fetch_add(nanos, Relaxed);
-        self.words[start + PT_MAX].fetch_max(nanos, Relaxed);
+        if self.words[start + PT_MAX].load(Relaxed) < nanos {
+            self.words[start + PT_MAX].fetch_max(nanos, Relaxed);
+        }
         self.words[start + BUCKETS_AT + bucket(nanos)].fetch_add(1, Relaxed);
         if let Some(rule) = ended.rule {
             self.words[start + RULES_AT + (rule as usize).min(RULES - 1)].fetch_add(1, Relaxed);
@@ -422,8 +426,8 @@ impl PathTold {
         Self {
             server: text(&words[NAME_AT..][..NAME_WORDS]),
             class: (words[KEY] as usize).saturating_sub(1).min(Class::ALL.len() - 1),
-            requests: words[REQUESTS],
-            bytes: words[BYTES_MOVED],
+            requests: words[BUCKETS_AT..][..BUCKETS].iter().sum(),
+            bytes: words[SECONDS_AT..][..SECONDS].iter().sum(),
             gated_bytes: words[BYTES_GATED],
             pt_sum_nanos: words[PT_SUM],
             pt_max_nanos: words[PT_MAX],
@@ -432,6 +436,18 @@ impl PathTold {
             rule_hits: trimmed(&words[RULES_AT..][..RULES]),
             seconds: trimmed(&words[SECONDS_AT..][..SECONDS]),
         }
+    }
+}
+
+/// Adds to a counter of a shard. Only the last is added to by several threads; in the others a
+/// signal handler can come between, and then what it counted is lost where the machine cannot add
+/// to memory in one instruction.
+#[inline]
+fn add_on(shard: usize, word: &AtomicU64, more: u64) {
+    if shard < SHARDS - 1 {
+        word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+    } else {
+        word.fetch_add(more, Relaxed);
     }
 }
 
@@ -496,7 +512,10 @@ mod tests {
         assert_eq!(told.calls[Call::Pwrite.index()], (10, [90, 0, 7]));
         assert_eq!(told.causes[Cause::Mapped.index()], (1, 5));
         let path = &told.paths[0];
-        assert_eq!((path.server.as_str(), path.requests), ("nfs4 server:/export", 1));
+        assert_eq!(
+            (path.server.as_str(), path.requests, path.bytes),
+            ("nfs4 server:/export", 1, 10)
+        );
         assert_eq!(
             (&path.seconds[..], &path.rule_hits[..]),
             (&[0, 0, 0, 0, 10][..], &[0, 0, 1][..])

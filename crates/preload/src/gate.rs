@@ -71,9 +71,7 @@ impl Transfer {
 /// `transfer.list` must be that of the call.
 #[inline]
 pub(crate) unsafe fn pass(transfer: &Transfer, real: impl FnOnce() -> isize) -> isize {
-    if run::active().is_none() {
-        return real();
-    }
+    let Some(run) = run::active() else { return real() };
     let Some((row, seen)) = look::at(transfer.fd) else {
         let result = real();
         beyond(transfer, result);
@@ -84,12 +82,32 @@ pub(crate) unsafe fn pass(transfer: &Transfer, real: impl FnOnce() -> isize) -> 
         run::count(transfer.call, seen.kind(), result);
         return result;
     }
-    let mut passing = Passing::none();
-    let entry = enter(transfer, row, seen, &mut passing);
-    let result = match entry.course {
+    let result = match course(transfer, row, seen) {
+        Course::Remote => return through(transfer, row, seen, real),
         Course::Made(result) => result,
-        _ => real(),
+        Course::Local => real(),
+        Course::Clocked(since) => {
+            let result = real();
+            clocked(row, since, result);
+            result
+        }
     };
+    after_local(run, transfer, row, seen, result);
+    result
+}
+
+/// A call that reaches servers: it holds places, and is not cancelled while it does.
+#[inline(never)]
+fn through(
+    transfer: &Transfer,
+    row: &'static Descriptor,
+    seen: Seen,
+    real: impl FnOnce() -> isize,
+) -> isize {
+    let mut passing = Passing::none();
+    let entry = Entry { course: Course::Remote, cancellable: raw::hold_cancellation() };
+    remote(transfer, seen, &mut passing);
+    let result = real();
     leave(&entry, &mut passing, transfer, row, seen, result);
     result
 }
@@ -148,21 +166,25 @@ pub(crate) fn leave(
     seen: Seen,
     result: isize,
 ) {
-    match entry.course {
-        Course::Remote => {
-            run::count(transfer.call, Kind::Regulated, result);
-            run::hook((), |run| passing.leave(run, result));
-        }
-        Course::Clocked(since) => {
-            let ticks = raw::ticks().wrapping_sub(since);
-            cache::clocked(row, ticks, result.max(0) as u64);
-            after_local(transfer, row, seen, result);
-        }
-        Course::Local | Course::Made(_) => after_local(transfer, row, seen, result),
+    if let Course::Clocked(since) = entry.course {
+        clocked(row, since, result);
+    }
+    if let Course::Remote = entry.course {
+        run::count(transfer.call, Kind::Regulated, result);
+        run::hook((), |run| passing.leave(run, result));
+    } else if let Some(run) = run::active() {
+        after_local(run, transfer, row, seen, result);
     }
     raw::allow_cancellation(entry.cancellable);
 }
 
+/// Notes how long a call took that began at the tick `since`.
+#[inline]
+fn clocked(row: &Descriptor, since: u64, result: isize) {
+    cache::clocked(row, raw::ticks().wrapping_sub(since), result.max(0) as u64);
+}
+
+#[inline]
 fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
     if seen.is_direct() {
         return Course::Remote;
@@ -174,14 +196,22 @@ fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
     if transfer.impatient {
         return Course::Local;
     }
+    if cache::is_warm(row) {
+        return Course::Clocked(raw::ticks());
+    }
+    asked(transfer, row)
+}
+
+/// What a read will be, as the kernel tells. The thread is not cancelled meanwhile.
+#[inline(never)]
+fn asked(transfer: &Transfer, row: &Descriptor) -> Course {
+    let cancellable = raw::hold_cancellation();
     let list = if transfer.is_triable { transfer.list } else { None };
     let answer = run::hook(Answer::Warm, |_| {
-        if cache::is_warm(row) {
-            return Answer::Warm;
-        }
         let (fd, offset, bytes) = (transfer.fd, transfer.offset, transfer.length());
         cache::ask(row, &Reading { fd, offset, bytes, list })
     });
+    raw::allow_cancellation(cancellable);
     match answer {
         Answer::Warm => Course::Clocked(raw::ticks()),
         Answer::Cached => Course::Local,
@@ -192,12 +222,17 @@ fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
 
 /// Counts a call that reached no server.
 #[inline]
-fn after_local(transfer: &Transfer, row: &'static Descriptor, seen: Seen, result: isize) {
+fn after_local(
+    run: &Run,
+    transfer: &Transfer,
+    row: &'static Descriptor,
+    seen: Seen,
+    result: isize,
+) {
     run::count(transfer.call, Kind::Regulated, result);
     if result <= 0 {
         return;
     }
-    let Some(run) = run::active() else { return };
     let bytes = result as u64;
     moved(run, class_of(transfer.call), seen.place(), transfer.offset.unwrap_or(0), bytes);
     if transfer.call.class().moves == Moves::Out {
@@ -216,7 +251,9 @@ pub(crate) fn wrote(
 ) {
     row.unsynced.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
     if run.mode == Mode::WriteBehind {
+        let cancellable = raw::hold_cancellation();
         behind::wrote(fd, seen, offset, bytes);
+        raw::allow_cancellation(cancellable);
     }
 }
 

@@ -180,6 +180,10 @@ fn claim(state: &AtomicU8) -> bool {
 /// once.
 pub(crate) fn touched(mut place: u16, offset: u64, length: u64) -> Touched {
     let mut touched = Touched { servers: [Server(0); STRIPES], count: 0 };
+    if !is_striped(place) {
+        touched.insert(first(place, offset));
+        return touched;
+    }
     let end = offset.saturating_add(length.max(1));
     let mut at = offset;
     while let Some(row) = PLACE_ROWS.get(usize::from(place)) {
@@ -217,10 +221,13 @@ pub(crate) fn first(place: u16, offset: u64) -> Server {
 }
 
 /// Whether it matters where in a file of this place a request lies.
+#[inline]
 pub(crate) fn is_striped(place: u16) -> bool {
     let row = PLACE_ROWS.get(usize::from(place));
     row.is_some_and(|row| {
-        row.count.load(Ordering::Relaxed) > 1 || row.next.load(Ordering::Relaxed) > 0
+        row.count.load(Ordering::Relaxed) > 1
+            || row.next.load(Ordering::Relaxed) > 0
+            || row.end.load(Ordering::Relaxed) < u64::MAX
     })
 }
 

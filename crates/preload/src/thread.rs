@@ -5,14 +5,14 @@
 //! last may come after all destructors have run.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static SHARD: Cell<u8> = const { Cell::new(u8::MAX) };
 }
 
-/// The copy of the counters that this thread adds to.
+/// The copy of the counters that this thread adds to: one of its own, or the last.
 #[inline]
 pub(crate) fn shard() -> usize {
     let shard = SHARD.get();
@@ -21,8 +21,9 @@ pub(crate) fn shard() -> usize {
 
 #[cold]
 fn new_shard() -> usize {
-    static THREADS: AtomicU8 = AtomicU8::new(0);
-    let shard = THREADS.fetch_add(1, Relaxed) % afflux_node::tally::SHARDS as u8;
+    static THREADS: AtomicU64 = AtomicU64::new(0);
+    let last = afflux_node::tally::SHARDS as u64 - 1;
+    let shard = THREADS.fetch_add(1, Relaxed).min(last) as u8;
     SHARD.set(shard);
     shard.into()
 }

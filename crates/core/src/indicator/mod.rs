@@ -14,7 +14,7 @@ mod send_ewma;
 use crate::units::Span;
 
 /// All indicators, in the order of [`Signals`].
-pub static INDICATORS: [Indicator; COUNT] =
+pub const INDICATORS: [Indicator; COUNT] =
     [ack_ewma::INDICATOR, send_ewma::INDICATOR, pt_ratio::INDICATOR];
 
 /// How many indicators there are.
@@ -79,6 +79,7 @@ pub fn find(name: &str) -> Option<usize> {
 ///
 /// The original divides first, `ea / 8 * 7 + gap`, and drops up to seven units at every step;
 /// `truncate` keeps that.
+#[inline]
 fn ewma(memory: u64, gap: Span, truncate: bool) -> u64 {
     let kept = if truncate { memory / 8 * 7 } else { memory - memory.div_ceil(8) };
     kept.saturating_add(gap.as_nanos())

@@ -184,6 +184,7 @@ impl<P: Policy> Controller<P> {
     /// Admission and pacing are one step on one state, so that however many senders ask, two sends
     /// are never closer than the gap. A refused request costs nothing; ask again at the hold's
     /// time, or after the next reply.
+    #[inline]
     pub fn admit(
         &self,
         path: &mut PathState,
@@ -220,6 +221,7 @@ impl<P: Policy> Controller<P> {
     }
 
     /// Counts a request as sent at `now` that nobody asked admission for: what an observer does.
+    #[inline]
     pub fn sent(&self, path: &mut PathState, now: Time, size_bytes: u32) {
         if path.in_flight == 0 && path.has(REPLIED) && !self.options.count_idle {
             self.skip_idle(path, now);
@@ -300,6 +302,7 @@ impl<P: Policy> Controller<P> {
         }
     }
 
+    #[inline]
     fn sample(&self, path: &mut PathState, reply: &Reply, pt: Span, least: Span) -> Sample {
         let first = !path.has(REPLIED);
         let ack_gap = reply.arrived.distance(path.last_reply);
@@ -317,6 +320,7 @@ impl<P: Policy> Controller<P> {
         }
     }
 
+    #[inline]
     fn apply(&self, path: &mut PathState, now: Time, decision: &Decision, ack: u64) -> bool {
         if let Some(gap) = decision.gap {
             path.gap = self.gap_of(gap, ack);
@@ -351,7 +355,7 @@ impl<P: Policy> Controller<P> {
 
     /// Gap after the last admitted request: `gap * (f + (1 - f) * size / max_request)`, DESIGN 4.1.
     fn scaled_gap(&self, path: &PathState) -> Span {
-        if path.last_size_bytes >= self.options.max_request_bytes {
+        if path.gap == Span::ZERO || path.last_size_bytes >= self.options.max_request_bytes {
             return path.gap;
         }
         let size = f64::from(path.last_size_bytes) / f64::from(self.options.max_request_bytes);

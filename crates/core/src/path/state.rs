@@ -1,6 +1,7 @@
 //! What a path remembers between replies.
 
 use crate::indicator::{COUNT, INDICATORS, Signals};
+use crate::policy::Words;
 use crate::units::{Span, Time};
 
 /// The state of one path: fixed size, no pointers, so that it can live on a stack, in an array of a
@@ -77,6 +78,7 @@ const _: () = assert!(size_of::<PathState>() <= 128, "DESIGN section 3: at most 
 const WINDOW_READ_MAX: f64 = 65_536.0;
 
 /// A window that is none becomes zero, which is used as one.
+#[inline]
 fn believed(window: f64) -> f64 {
     if (0.0..=WINDOW_READ_MAX).contains(&window) { window } else { 0.0 }
 }
@@ -150,7 +152,7 @@ impl PathState {
     /// use afflux_core::policy;
     ///
     /// let path = Controller::new(Options::default(), policy::none()).start();
-    /// assert_eq!(PathState::from_words(&path.to_words()), path);
+    /// assert_eq!(PathState::from_words(&path.to_words()[..]), path);
     /// ```
     #[inline]
     pub fn to_words(&self) -> [u64; Self::WORDS] {
@@ -178,20 +180,21 @@ impl PathState {
     /// A state from words that may have been anybody's: whatever they are, it is a state with which
     /// a [`Controller`](super::Controller) can go on.
     #[inline]
-    pub fn from_words(words: &[u64; Self::WORDS]) -> Self {
-        let [[a, b], [c, d], [e, f]] = [halves(words[7]), halves(words[8]), halves(words[9])];
+    pub fn from_words<W: Words + ?Sized>(words: &W) -> Self {
+        let word = |index| words.word(index);
+        let [[a, b], [c, d], [e, f]] = [halves(word(7)), halves(word(8)), halves(word(9))];
         let ([in_flight, last_size_bytes], [least_pt_since_secs, flags]) =
-            (halves(words[13]), halves(words[14]));
+            (halves(word(13)), halves(word(14)));
         Self {
-            memory: [words[0], words[1], words[2]],
-            last_reply: Time::from_nanos(words[3]),
-            last_answered_send: Time::from_nanos(words[4]),
-            last_send: Time::from_nanos(words[5]),
-            last_window_change: Time::from_nanos(words[6]),
+            memory: [word(0), word(1), word(2)],
+            last_reply: Time::from_nanos(word(3)),
+            last_answered_send: Time::from_nanos(word(4)),
+            last_send: Time::from_nanos(word(5)),
+            last_window_change: Time::from_nanos(word(6)),
             least_pt: [[a, b, c], [d, e, f]],
-            window: believed(f64::from_bits(words[10])),
-            gap: Span::from_nanos(words[11]),
-            policy: halves(words[12]),
+            window: believed(f64::from_bits(word(10))),
+            gap: Span::from_nanos(word(11)),
+            policy: halves(word(12)),
             in_flight,
             last_size_bytes,
             least_pt_since_secs,
@@ -211,6 +214,7 @@ impl PathState {
     /// The minimum covers this period and the one before; with each new period the oldest is
     /// forgotten and what the path can do is learned anew, since a minimum from a better day would
     /// mislead for ever. A zero `period` keeps it for ever, as the original code does.
+    #[inline]
     pub(super) fn observe_process_time(
         &mut self,
         now: Time,
@@ -286,8 +290,8 @@ mod tests {
         ) {
             for policy in ["none", "fixed:3", "aimd", "gradient"] {
                 let controller = controller(policy);
-                let mut path = PathState::from_words(&words);
-                prop_assert_eq!(PathState::from_words(&path.to_words()), path);
+                let mut path = PathState::from_words(&words[..]);
+                prop_assert_eq!(PathState::from_words(&path.to_words()[..]), path);
                 for &(choice, micros, size) in &steps {
                     let now = at(u64::from(micros));
                     match choice {

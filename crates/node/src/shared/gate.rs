@@ -45,6 +45,8 @@ struct Entered {
     hint: u8,
     /// Whether there is room for another.
     room: bool,
+    /// The job's limit over all paths, if it has one.
+    fan_in: Option<u32>,
 }
 
 /// When somebody looks again for whom there was no seat.
@@ -70,30 +72,40 @@ impl Shared {
         deadline: Time,
         holds: &mut HoldTotals,
     ) -> Result<Slot<'_>, Refused> {
-        let entered = self.enter(path, now, size_bytes, deadline, holds, Ask::Gate)?;
-        let mut slot = self.slot(path, entered, size_bytes);
-        if let Some(limit) = self.fan_in(&self.memory.image.paths[path.index as usize]) {
-            let all = self.all_paths_of(path)?;
-            let ask = Ask::FanIn(limit);
-            let entered = self.enter(all, entered.at, size_bytes, deadline, holds, ask)?;
-            slot.sent = entered.at;
-            slot.fan_in = Some(all);
+        let mut hold = Hold { reason: HoldReason::Window, until: Time::NEVER };
+        if !self.anybody_waits(path.index as usize) {
+            match self.try_enter(path, now, size_bytes, Ask::Gate)? {
+                Ok(entered) if entered.fan_in.is_none() => {
+                    return Ok(self.slot(path, entered, size_bytes));
+                }
+                Ok(entered) => {
+                    let slot = self.slot(path, entered, size_bytes);
+                    return self.enter_all_paths(slot, entered.fan_in, deadline, holds);
+                }
+                Err(held) => hold = held,
+            }
         }
-        Ok(slot)
+        let entered =
+            self.enter_slowly(path, now, size_bytes, deadline, holds, (Ask::Gate, hold))?;
+        let slot = self.slot(path, entered, size_bytes);
+        match entered.fan_in {
+            None => Ok(slot),
+            some => self.enter_all_paths(slot, some, deadline, holds),
+        }
     }
 
     /// Counts a request as sent at `now` whatever the window says: what an observer does.
     ///
     /// # Errors
     /// See [`Refused`]; never [`Refused::Deadline`].
-    #[inline]
     pub fn observe(&self, path: PathId, now: Time, size_bytes: u32) -> Result<Slot<'_>, Refused> {
-        match self.try_enter(path, now, size_bytes, Ask::Observe)? {
+        match self.look_in(path, now, size_bytes, Ask::Observe)? {
             Ok(entered) => Ok(self.slot(path, entered, size_bytes)),
             Err(_) => Err(Refused::Busy),
         }
     }
 
+    #[inline(always)]
     fn slot(&self, path: PathId, entered: Entered, size_bytes: u32) -> Slot<'_> {
         Slot {
             shared: self,
@@ -106,31 +118,48 @@ impl Shared {
         }
     }
 
-    /// Where the requests of a path's job are counted over all paths.
-    fn all_paths_of(&self, path: PathId) -> Result<PathId, Refused> {
-        let key = paths::unpack(path.key).ok_or(Refused::Gone)?;
+    /// Takes a place among the requests of the job over all paths, of which there may be `limit`.
+    #[cold]
+    fn enter_all_paths<'s>(
+        &'s self,
+        mut slot: Slot<'s>,
+        limit: Option<u32>,
+        deadline: Time,
+        holds: &mut HoldTotals,
+    ) -> Result<Slot<'s>, Refused> {
+        let Some(limit) = limit else { return Ok(slot) };
+        let key = paths::unpack(slot.path.key).ok_or(Refused::Gone)?;
         let all = PathKey { server: ALL_SERVERS, class: Class::Metadata, tenant: key.tenant };
-        self.path(all).map_err(|_| Refused::Memory)
+        let all = self.path(all).map_err(|_| Refused::Memory)?;
+        let (ask, now, size_bytes) = (Ask::FanIn(limit), slot.sent, slot.size_bytes);
+        let mut hold = Hold { reason: HoldReason::FanIn, until: Time::NEVER };
+        let mut entered = None;
+        if !self.anybody_waits(all.index as usize) {
+            match self.look_in(all, now, size_bytes, ask)? {
+                Ok(at_once) => entered = Some(at_once),
+                Err(held) => hold = held,
+            }
+        }
+        let entered = match entered {
+            Some(entered) => entered,
+            None => self.enter_slowly(all, now, size_bytes, deadline, holds, (ask, hold))?,
+        };
+        slot.sent = entered.at;
+        slot.fan_in = Some(all);
+        Ok(slot)
     }
 
-    #[inline]
-    fn enter(
+    /// Waits for a place; `hold` is what holds the request at first.
+    #[cold]
+    fn enter_slowly(
         &self,
         path: PathId,
         now: Time,
         size_bytes: u32,
         deadline: Time,
         holds: &mut HoldTotals,
-        ask: Ask,
+        (ask, hold): (Ask, Hold),
     ) -> Result<Entered, Refused> {
-        let reason = if let Ask::FanIn(_) = ask { HoldReason::FanIn } else { HoldReason::Window };
-        let mut hold = Hold { reason, until: Time::NEVER };
-        if !self.anybody_waits(path.index as usize) {
-            match self.try_enter(path, now, size_bytes, ask)? {
-                Ok(entered) => return Ok(entered),
-                Err(held) => hold = held,
-            }
-        }
         let mut ledger = HoldLedger::default();
         ledger.note(now, Some(hold.reason));
         let entered = match now < deadline {
@@ -153,7 +182,7 @@ impl Shared {
     }
 
     /// One look whether a request may go, which counts it if so.
-    #[inline]
+    #[inline(always)]
     fn try_enter(
         &self,
         path: PathId,
@@ -164,7 +193,7 @@ impl Shared {
         let lease = self.lane(0)?;
         let entry = &self.memory.image.paths[path.index as usize];
         let class = class_of(path);
-        let mut answer = Ok(true);
+        let (mut answer, mut fan_in, mut held) = (Ok(true), None, 0);
         self.step(lease.lane, path.index as usize, Some(path.key), |in_force, draft| {
             let controller = self.controller(in_force, class, draft);
             let state = &mut draft.state;
@@ -181,14 +210,28 @@ impl Shared {
                     after.window(state.window(), in_flight).0 > in_flight
                 });
             }
-            if answer.is_ok() {
-                draft.held += 1;
-                return Want::Publish;
+            if answer.is_err() {
+                // The controller may have noted that the window held somebody back.
+                return Want::PublishChanged;
             }
-            // The controller may have noted that the window held somebody back.
-            if draft.differs() { Want::Publish } else { Want::Leave }
+            draft.held += 1;
+            held = draft.held;
+            fan_in = if ask == Ask::Gate { self.fan_in(in_force) } else { None };
+            Want::Publish
         })?;
-        Ok(answer.map(|room| Entered { at: now, hint: lease.hint, room }))
+        self.note_drift(&lease, held);
+        Ok(answer.map(|room| Entered { at: now, hint: lease.hint, room, fan_in }))
+    }
+
+    #[inline(never)]
+    fn look_in(
+        &self,
+        path: PathId,
+        now: Time,
+        size_bytes: u32,
+        ask: Ask,
+    ) -> Result<Result<Entered, Hold>, Refused> {
+        self.try_enter(path, now, size_bytes, ask)
     }
 
     #[cold]
@@ -210,7 +253,7 @@ impl Shared {
             let now = clock::now();
             let rank = sitting.as_ref().map_or(0, |sitting| sitting.rank());
             if rank == 0 || woken == Woken::Late {
-                match self.try_enter(path, now, size_bytes, ask)? {
+                match self.look_in(path, now, size_bytes, ask)? {
                     Ok(entered) => {
                         if let Some(sitting) = sitting.as_ref().filter(|_| rank > 0) {
                             sitting.pass_over();
@@ -250,26 +293,30 @@ impl Shared {
         }
         let ruling = self.leave(slot.path, slot, end);
         if let Some(all) = slot.fan_in {
-            self.leave(all, slot, End::Withdraw);
+            self.leave_all_paths(all, slot);
         }
         ruling
     }
 
-    #[inline]
+    #[cold]
+    fn leave_all_paths(&self, all: PathId, slot: &Slot<'_>) {
+        self.leave(all, slot, End::Withdraw);
+    }
+
+    #[inline(always)]
     fn leave(&self, path: PathId, slot: &Slot<'_>, end: End) -> Option<Ruling> {
         let index = path.index as usize;
         let lease = self.lane(slot.hint).ok()?;
-        let (sent, size_bytes) = (slot.sent, slot.size_bytes);
         let class = class_of(path);
-        let mut counted = None;
+        let (mut generation, mut ruling, mut held) = (0, None, 0);
         let ended = self.step(lease.lane, index, Some(path.key), |in_force, draft| {
             let controller = self.controller(in_force, class, draft);
             draft.held -= 1;
+            held = draft.held;
             match end {
                 End::Reply(arrived) => {
-                    let reply = Reply { built: sent, sent, arrived, size_bytes };
-                    let ruling = controller.reply(&mut draft.state, &reply);
-                    counted = Some((in_force.generation, reply, ruling));
+                    generation = in_force.generation;
+                    ruling = Some(controller.reply(&mut draft.state, &slot.reply_at(arrived)));
                 }
                 End::Fault(now) => controller.fault(&mut draft.state, now),
                 End::Withdraw => controller.withdraw(&mut draft.state),
@@ -277,14 +324,22 @@ impl Shared {
             Want::Publish
         });
         ended.ok()?;
-        if let Some((generation, reply, ruling)) = &counted {
-            self.count(lease.lane, index, *generation, reply, ruling);
+        if let (End::Reply(arrived), Some(ruling)) = (end, &ruling) {
+            self.count(lease.lane, index, generation, &slot.reply_at(arrived), ruling);
         }
+        self.note_drift(&lease, held);
         drop(lease);
         if self.anybody_waits(index) {
             self.call_first(index);
         }
-        counted.map(|(.., ruling)| ruling)
+        ruling
+    }
+}
+
+impl Slot<'_> {
+    #[inline(always)]
+    fn reply_at(&self, arrived: Time) -> Reply {
+        Reply { built: self.sent, sent: self.sent, arrived, size_bytes: self.size_bytes }
     }
 }
 

@@ -26,6 +26,12 @@ fn identity(pid: u64, began: u64, digest: u16) -> u64 {
     pid & ((1 << PID_BITS) - 1) | began << PID_BITS | u64::from(digest) << (PID_BITS + BEGAN_BITS)
 }
 
+/// Whether it is that of the calling process, and not of one that shares its memory.
+pub(super) fn is_own(identity: u64) -> bool {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
+    identity & ((1 << PID_BITS) - 1) == pid & ((1 << PID_BITS) - 1)
+}
+
 /// Whether both are programs of one process, of which at most one still runs.
 pub(super) fn same_process(one: u64, other: u64) -> bool {
     (one ^ other) & ((1 << (PID_BITS + BEGAN_BITS)) - 1) == 0

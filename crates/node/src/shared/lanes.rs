@@ -1,27 +1,115 @@
-//! Lanes: where a step is made. A process claims some and lends one to a thread for each step.
+//! Lanes: where a step is made. A process claims some. Its first threads keep one each; to others
+//! it lends one for each step.
 //!
-//! Lending is a flag in memory that the process keeps to itself. A signal handler that interrupts a
-//! step takes another lane, and one that never returns costs its process one of its lanes. A
-//! forked child finds that memory empty and claims lanes in its own name.
+//! A thread knows its own lane from memory that only it and its signal handlers touch, so that
+//! taking it is no more than setting a flag. A handler that interrupts a step finds the flag set
+//! and is lent another lane; one that never returns costs its thread the lane. What says which
+//! lanes are kept and lent lies in memory that the process keeps to itself. A forked child finds
+//! that memory empty and claims lanes in its own name; what its thread remembers is then not
+//! confirmed there. A thread that ends leaves its lane to the next.
 
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering::*, compiler_fence};
+
+use rustix::io::Errno;
+use rustix::process::Pid;
 
 use super::image::LANES;
+use super::memory::Own;
 use super::{Refused, Shared, identity};
 
-/// A lane, lent until this is dropped.
+/// A lane, lent or in use until this is dropped.
 pub(super) struct Lease<'a> {
-    place: &'a AtomicU32,
+    /// Where it is given back; none when its thread keeps it.
+    place: Option<&'a AtomicU32>,
     /// Its number in the segment.
     pub(super) lane: usize,
-    /// Its number in the process.
+    /// Its number among those that the process lends; of no use when it is kept.
     pub(super) hint: u8,
 }
 
 impl Drop for Lease<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.place.store(pack(self.lane), Release);
+        match self.place {
+            Some(place) => place.store(pack(self.lane), Release),
+            None => OWN.with(Keeping::rest),
+        }
+    }
+}
+
+/// What a thread remembers of the lane that it keeps. Without destructor: the last step of a thread
+/// may come after all destructors have run.
+struct Keeping {
+    /// Whether the lane is in use, or these cells are being changed.
+    busy: Cell<bool>,
+    /// Which process' memory it is in.
+    own: Cell<Option<&'static Own>>,
+    /// Its place there; [`NOWHERE`] when the thread is lent lanes for good.
+    at: Cell<usize>,
+    /// Who the process was then; another one after a fork.
+    identity: Cell<u64>,
+}
+
+thread_local! {
+    static OWN: Keeping = const {
+        Keeping {
+            busy: Cell::new(false),
+            own: Cell::new(None),
+            at: Cell::new(NOWHERE),
+            identity: Cell::new(0),
+        }
+    };
+}
+
+const NOWHERE: usize = usize::MAX;
+
+/// Stands for a thread in a place that nobody keeps any more.
+const RETIRED: u32 = u32::MAX;
+
+/// How many requests may have begun on a kept lane that ended on others, or the other way round.
+/// What a lane holds has few bits; lent lanes are found again at the end of a request.
+const DRIFT: u32 = 1 << 16;
+
+impl Keeping {
+    /// Whether the lane is free; it is in use then. A handler that comes between the two steps of
+    /// this leaves the flag as it was.
+    #[inline(always)]
+    fn begin(&self) -> bool {
+        let free = !self.busy.replace(true);
+        compiler_fence(SeqCst);
+        free
+    }
+
+    #[inline(always)]
+    fn rest(&self) {
+        compiler_fence(SeqCst);
+        self.busy.set(false);
+    }
+
+    /// The lane that the thread keeps of this process.
+    #[inline(always)]
+    fn lane(&self, own: &'static Own) -> Option<usize> {
+        let place = own.kept.get(self.at.get())?;
+        let is_ours = self.is_of(own) && own.identity.load(Relaxed) == self.identity.get();
+        is_ours.then(|| (place.lane.load(Relaxed) as usize).wrapping_sub(1) % LANES)
+    }
+
+    #[inline(always)]
+    fn is_of(&self, own: &'static Own) -> bool {
+        self.own.get().is_some_and(|known| ptr::eq(known, own))
+    }
+
+    /// Leaves the lane for another thread, or for none.
+    fn leave(&self, to: u32) {
+        if let Some(own) = self.own.get()
+            && let Some(place) = own.kept.get(self.at.get())
+            && own.identity.load(Relaxed) == self.identity.get()
+        {
+            place.thread.store(to, Release);
+        }
+        self.at.set(NOWHERE);
     }
 }
 
@@ -52,9 +140,74 @@ impl Shared {
         identity
     }
 
-    /// Lends a lane, that of `hint` if it is free.
-    #[inline]
+    /// A lane to work from: the thread's own, else a lent one, that of `hint` if it is free.
+    #[inline(always)]
     pub(super) fn lane(&self, hint: u8) -> Result<Lease<'_>, Refused> {
+        let lane = OWN.with(|keeping| {
+            if !keeping.begin() {
+                return None;
+            }
+            let lane = keeping.lane(self.memory.own).or_else(|| self.own_lane(keeping));
+            if lane.is_none() {
+                keeping.rest();
+            }
+            lane
+        });
+        match lane {
+            Some(lane) => Ok(Lease { place: None, lane, hint: u8::MAX }),
+            None => self.lent_lane(hint),
+        }
+    }
+
+    /// Has a thread keep a lane, if there is one for it.
+    #[cold]
+    fn own_lane(&self, keeping: &Keeping) -> Option<usize> {
+        let (own, identity) = (self.memory.own, self.identity());
+        // A child of `vfork` acts for the thread that waits for it, whose number it has not.
+        if (keeping.is_of(own) && keeping.at.get() == NOWHERE) || !identity::is_own(identity) {
+            return None;
+        }
+        keeping.leave(0);
+        keeping.own.set(Some(own));
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let at = own.kept.iter().position(|place| {
+            let known = place.thread.load(Acquire);
+            is_free(known, thread)
+                && place.thread.compare_exchange(known, thread, AcqRel, Relaxed).is_ok()
+        })?;
+        let place = &own.kept[at];
+        if place.lane.load(Relaxed) == 0 {
+            match self.claim_to_keep() {
+                Some(lane) => place.lane.store(lane as u32 + 1, Relaxed),
+                None => {
+                    place.thread.store(0, Release);
+                    return None;
+                }
+            }
+        }
+        keeping.identity.set(identity);
+        keeping.at.set(at);
+        keeping.lane(own)
+    }
+
+    /// A lane for a thread to keep, as long as there are plenty.
+    fn claim_to_keep(&self) -> Option<usize> {
+        let owners = self.memory.image.owners.iter();
+        let free = owners.filter(|owner| owner.load(Relaxed) == 0).count();
+        if free < LANES / 2 { None } else { self.claim().ok() }
+    }
+
+    /// Notes what a lane holds on a path after a step. A thread that begins what others end, or
+    /// ends what others began, gives up its lane before that is too much.
+    #[inline(always)]
+    pub(super) fn note_drift(&self, lease: &Lease<'_>, held: i32) {
+        if held.unsigned_abs() >= DRIFT && lease.place.is_none() {
+            OWN.with(|keeping| keeping.leave(RETIRED));
+        }
+    }
+
+    #[inline(never)]
+    fn lent_lane(&self, hint: u8) -> Result<Lease<'_>, Refused> {
         if let Some(lease) = self.lend(usize::from(hint)) {
             return Ok(lease);
         }
@@ -69,7 +222,7 @@ impl Shared {
             return None;
         }
         place.compare_exchange(now, now | LENT, Acquire, Relaxed).ok()?;
-        Some(Lease { place, lane: (now >> 1) as usize - 1, hint: at as u8 })
+        Some(Lease { place: Some(place), lane: (now >> 1) as usize - 1, hint: at as u8 })
     }
 
     #[cold]
@@ -84,7 +237,7 @@ impl Shared {
                     continue;
                 }
                 match self.claim() {
-                    Ok(lane) => return Ok(Lease { place, lane, hint: at as u8 }),
+                    Ok(lane) => return Ok(Lease { place: Some(place), lane, hint: at as u8 }),
                     Err(refused) => {
                         place.store(0, Release);
                         full = true;
@@ -129,5 +282,152 @@ impl Shared {
             }
         }
         Err(Refused::Busy)
+    }
+}
+
+/// Whether `thread` may have a place that `known` keeps: nobody, or a thread that has ended, as one
+/// of its own number has.
+fn is_free(known: u32, thread: u32) -> bool {
+    if known == RETIRED {
+        return false;
+    }
+    known == 0
+        || known == thread
+        || Pid::from_raw(known as i32)
+            .is_none_or(|known| rustix::process::test_kill_process(known) == Err(Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Barrier, mpsc};
+    use std::thread;
+
+    use afflux_core::class::Class;
+    use afflux_core::path::PathKey;
+    use afflux_core::units::{Span, Time};
+
+    use super::super::PathId;
+    use super::super::memory::{KEPT, POOL};
+    use super::*;
+
+    fn segment() -> (Shared, PathId) {
+        let shared = Shared::private().unwrap();
+        let path = shared.path(PathKey { server: 0, class: Class::Write, tenant: 0 }).unwrap();
+        (shared, path)
+    }
+
+    fn is_kept(lease: &Lease<'_>) -> bool {
+        lease.place.is_none()
+    }
+
+    fn in_flight(shared: &Shared) -> u32 {
+        shared.paths()[0].state.unwrap().in_flight()
+    }
+
+    #[test]
+    fn a_handler_is_lent_another_lane() {
+        let (shared, _) = segment();
+        let own = shared.lane(0).unwrap();
+        let handler = shared.lane(0).unwrap();
+        assert!(is_kept(&own) && !is_kept(&handler) && own.lane != handler.lane);
+        drop(handler);
+        let lane = own.lane;
+        drop(own);
+        let own = shared.lane(0).unwrap();
+        assert!(is_kept(&own) && own.lane == lane);
+        // As by a long jump: its thread is lent lanes from then on.
+        std::mem::forget(own);
+        assert!((0..100).all(|_| !is_kept(&shared.lane(0).unwrap())));
+    }
+
+    #[test]
+    fn a_thread_keeps_a_lane_of_the_segment_that_it_works_in() {
+        let ((one, _), (other, _)) = (segment(), segment());
+        for _ in 0..100 {
+            for shared in [&one, &other] {
+                let lease = shared.lane(0).unwrap();
+                assert!(is_kept(&lease));
+                let owner = shared.memory.image.owners[lease.lane].load(Relaxed);
+                assert_eq!(owner, shared.identity());
+            }
+        }
+        let owned = |shared: &Shared| {
+            let owners = shared.memory.image.owners.iter();
+            owners.filter(|owner| owner.load(Relaxed) != 0).count()
+        };
+        assert_eq!((owned(&one), owned(&other)), (1, 1));
+    }
+
+    #[test]
+    fn a_thread_that_ends_leaves_its_lane_to_the_next() {
+        let (shared, _) = segment();
+        for number in 0..4 * KEPT {
+            let kept = thread::scope(|scope| {
+                scope.spawn(|| is_kept(&shared.lane(0).unwrap())).join().unwrap()
+            });
+            assert!(kept, "thread {number}");
+        }
+    }
+
+    #[test]
+    fn threads_without_a_lane_of_their_own_are_lent_some() {
+        let (shared, path) = segment();
+        let threads = KEPT + POOL;
+        let all_are_there = Barrier::new(threads);
+        let kept: usize = thread::scope(|scope| {
+            let work = || {
+                all_are_there.wait();
+                let kept = is_kept(&shared.lane(0).unwrap());
+                for micros in 0..500 {
+                    let now = Time::ZERO + Span::from_micros(micros);
+                    shared.observe(path, now, 4096).unwrap().reply(now).unwrap();
+                }
+                all_are_there.wait();
+                usize::from(kept)
+            };
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!((kept, in_flight(&shared)), (KEPT, 0));
+        assert_eq!(shared.paths()[0].counted.replies, 500 * threads as u64);
+    }
+
+    #[test]
+    fn a_crowded_segment_has_lanes_for_lending_only() {
+        let (shared, path) = segment();
+        let owners = &shared.memory.image.owners;
+        owners[..=LANES / 2].iter().for_each(|owner| owner.store(1, Relaxed));
+        assert!(!is_kept(&shared.lane(0).unwrap()));
+        let now = Time::from_nanos(1);
+        assert!(shared.observe(path, now, 4096).unwrap().reply(now).is_some());
+    }
+
+    /// What one thread begins and another ends never fills the bits that a lane's count has.
+    #[test]
+    fn a_lane_that_only_begins_or_only_ends_is_given_up() {
+        let (shared, path) = segment();
+        let requests = 2 * DRIFT;
+        let (begun, ends) = mpsc::sync_channel(100);
+        let lent = thread::scope(|scope| {
+            let ender = scope.spawn(|| {
+                let begun: mpsc::Receiver<super::super::Slot<'_>> = ends;
+                begun
+                    .into_iter()
+                    .for_each(|slot| assert!(slot.reply(Time::from_nanos(2)).is_some()));
+                !is_kept(&shared.lane(0).unwrap())
+            });
+            for _ in 0..requests {
+                begun.send(shared.observe(path, Time::from_nanos(1), 4096).unwrap()).unwrap();
+            }
+            drop(begun);
+            (!is_kept(&shared.lane(0).unwrap()), ender.join().unwrap())
+        });
+        assert_eq!((lent, in_flight(&shared)), ((true, true), 0));
+        let held = (0..LANES)
+            .filter(|lane| shared.memory.image.owners[*lane].load(Relaxed) != 0)
+            .map(|lane| shared.held(lane, path.index as usize));
+        let held: Vec<i32> = held.collect();
+        assert_eq!(held.iter().sum::<i32>(), 0, "{held:?}");
+        assert!(held.iter().all(|held| held.unsigned_abs() <= 2 * DRIFT), "{held:?}");
     }
 }

@@ -18,16 +18,30 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::image::{Image, LAYOUT, MAGIC};
 
-/// Lanes that one process works from at most.
+/// Lanes that one process lends to its threads at most.
 pub(super) const POOL: usize = 32;
+
+/// Threads of one process that keep a lane to themselves at most.
+pub(super) const KEPT: usize = 16;
 
 /// What a process keeps to itself; all zeros again in a forked child.
 #[repr(C, align(4096))]
 pub(super) struct Own {
     /// Who this process is, see [`super::identity`]; zero before it was asked.
     pub(super) identity: AtomicU64,
-    /// The lanes that it claimed, see [`super::lanes`].
+    /// The lanes that it lends, see [`super::lanes`].
     pub(super) lanes: [AtomicU32; POOL],
+    /// Those that threads keep.
+    pub(super) kept: [KeptLane; KEPT],
+}
+
+/// A lane that a thread keeps.
+#[repr(C)]
+pub(super) struct KeptLane {
+    /// The thread's number, or one of the states in [`super::lanes`].
+    pub(super) thread: AtomicU32,
+    /// One more than the lane; zero before it was claimed.
+    pub(super) lane: AtomicU32,
 }
 
 /// A mapped segment. It stays mapped until the process ends, since others in the process may be

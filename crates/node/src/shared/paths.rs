@@ -41,6 +41,7 @@ pub(super) fn pack(key: PathKey) -> Option<u64> {
 }
 
 /// The key of a word, if it is one.
+#[inline]
 pub(super) fn unpack(word: u64) -> Option<PathKey> {
     let number = |word: u64| word as u32 & ((1 << NUMBER_BITS) - 1);
     let class = *Class::ALL.get((word >> (2 * NUMBER_BITS)) as usize & 3)?;

@@ -71,6 +71,7 @@ impl Policy for InSegment {
 }
 
 impl Shared {
+    #[inline(always)]
     fn setting(&self, in_force: &InForce) -> Option<&'static image::Setting> {
         let of_job = self.memory.image.settings.get((in_force.job as usize).wrapping_sub(1))?;
         (in_force.generation > 0).then(|| &of_job[(in_force.generation & 1) as usize])
@@ -110,10 +111,10 @@ impl Shared {
         }
     }
 
-    /// The node-wide limit on requests in flight of a path's job.
+    /// The node-wide limit on requests in flight of a job.
     #[inline]
-    pub(super) fn fan_in(&self, entry: &Path) -> Option<u32> {
-        let fan_in = self.setting(&self.in_force(entry))?.words[FAN_IN].load(Relaxed);
+    pub(super) fn fan_in(&self, in_force: &InForce) -> Option<u32> {
+        let fan_in = self.setting(in_force)?.words[FAN_IN].load(Relaxed);
         u32::try_from(fan_in).ok()?.checked_sub(1)
     }
 

@@ -13,8 +13,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 
 use afflux_core::path::PathState;
+use afflux_core::policy::Words;
 
-use super::image::{GROUP, LANE_BITS, Path};
+use super::image::{Block, GROUP, LANE_BITS, Path};
 use super::{Refused, Shared, paths};
 
 /// A head: version, generation of the setting that the state follows (its last eight bits), lane
@@ -71,8 +72,6 @@ impl Stamp {
 
 /// A state that a step may change.
 pub(super) struct Draft {
-    /// The state as it was read.
-    words: [u64; PathState::WORDS],
     /// Whether anything happened on the path yet; if not, the state is still to be made.
     pub(super) started: bool,
     /// The state, to be changed in place: copies of it would be half the cost of a step.
@@ -84,17 +83,19 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    const EMPTY: Self = Self {
-        words: [0; PathState::WORDS],
-        started: false,
-        state: PathState::BLANK,
-        generation: 0,
-        held: 0,
-    };
+    /// What is read of a path on which nothing happened yet. Apart, so that the usual case is not
+    /// made to share its registers.
+    #[cold]
+    #[inline(never)]
+    const fn empty() -> Self {
+        Self { started: false, state: PathState::BLANK, generation: 0, held: 0 }
+    }
+}
 
-    /// Whether the state is not as it was read.
-    pub(super) fn differs(&self) -> bool {
-        !self.started || self.state.to_words() != self.words
+impl Words for Block {
+    #[inline(always)]
+    fn word(&self, index: usize) -> u64 {
+        self.words.get(index).map_or(0, |word| word.load(Relaxed))
     }
 }
 
@@ -110,16 +111,18 @@ pub(super) struct InForce {
 /// What `change` of a step wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// The changed draft as the path's state.
+    /// The draft as the path's state.
     Publish,
-    /// Nothing changed.
+    /// The same if it differs from what was read.
+    PublishChanged,
+    /// Nothing.
     Leave,
 }
 
 impl Shared {
     /// Makes one step on `path`, which must still have `key` (any, if none is given). `change` may
     /// be called several times; what it did last is what happened.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step(
         &self,
         lane: usize,
@@ -135,16 +138,33 @@ impl Shared {
                 return Err(Refused::Gone);
             }
             let in_force = self.in_force(entry);
-            if let Some((mut draft, stamp)) = self.read(path, head, lane)
-                && (change(&in_force, &mut draft) == Want::Leave
-                    || (self.in_force(entry) == in_force
-                        && self.publish(lane, path, (head, stamp), &draft)?))
-            {
-                return Ok(());
+            if let Some((mut draft, stamp)) = self.read(path, head, lane) {
+                let is_done = match change(&in_force, &mut draft) {
+                    Want::Publish => false,
+                    Want::PublishChanged => self.is_as_before(path, head, &draft),
+                    Want::Leave => true,
+                };
+                if is_done {
+                    return Ok(());
+                }
+                if self.in_force(entry) == in_force
+                    && self.publish(lane, path, (head, stamp), &draft)?
+                {
+                    return Ok(());
+                }
             }
             lost += 1;
             pause(lost);
         }
+    }
+
+    /// Whether a draft of what `head` names is still what it was. If somebody has replaced that
+    /// meanwhile, the answer may be wrong as it might have been then.
+    #[cold]
+    fn is_as_before(&self, path: usize, head: Head, draft: &Draft) -> bool {
+        let block = &self.memory.image.cells[head.lane()][path].blocks[head.block()];
+        let words = block.words.iter().map(|word| word.load(Relaxed));
+        draft.started && words.eq(draft.state.to_words())
     }
 
     /// The state of a path at one moment, without a lane.
@@ -188,15 +208,14 @@ impl Shared {
     }
 
     /// Copies what `head` names, unless it was replaced meanwhile.
-    #[inline]
+    #[inline(always)]
     fn read(&self, path: usize, head: Head, lane: usize) -> Option<(Draft, Stamp)> {
         let image = self.memory.image;
         if head.version() == 0 {
-            return Some((Draft::EMPTY, Stamp(0)));
+            return Some((Draft::empty(), Stamp(0)));
         }
         let block = &image.cells[head.lane()][path].blocks[head.block()];
-        let words: [u64; PathState::WORDS] =
-            std::array::from_fn(|word| block.words[word].load(Relaxed));
+        let state = PathState::from_words(block);
         let stamp = Stamp(block.stamp.load(Relaxed));
         let own = match head.lane() == lane {
             true => stamp,
@@ -206,18 +225,12 @@ impl Shared {
         if image.paths[path].head.load(Relaxed) != head.0 {
             return None;
         }
-        let draft = Draft {
-            words,
-            started: true,
-            state: PathState::from_words(&words),
-            generation: head.generation(),
-            held: own.held(),
-        };
+        let draft = Draft { started: true, state, generation: head.generation(), held: own.held() };
         Some((draft, stamp))
     }
 
     /// Makes a draft the path's state, unless somebody was faster.
-    #[inline]
+    #[inline(always)]
     fn publish(
         &self,
         lane: usize,
