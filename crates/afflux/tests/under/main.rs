@@ -7,5 +7,6 @@ mod built;
 mod common;
 mod coverage;
 mod gating;
+mod killed;
 mod programs;
 mod traps;
