@@ -231,16 +231,26 @@ pub(crate) fn ticks() -> u64 {
     afflux_node::clock::now().as_nanos()
 }
 
+/// States of a thread: whether it may be cancelled.
+pub(crate) const ENABLED: c_int = 0;
+const DISABLED: c_int = 1;
+
 /// From now on this thread is not cancelled; what it was set to before.
 pub(crate) fn hold_cancellation() -> c_int {
     let mut before = 0;
     // SAFETY: the place for the old state is ours. The state is the thread's own.
-    unsafe { pthread_setcancelstate(1, &raw mut before) };
+    unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+    if before == ENABLED {
+        crate::thread::note_cancellation(true);
+    }
     before
 }
 
 /// Sets it back.
 pub(crate) fn allow_cancellation(before: c_int) {
+    if before == ENABLED {
+        crate::thread::note_cancellation(false);
+    }
     // SAFETY: as above; no place for the old state is asked for.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }

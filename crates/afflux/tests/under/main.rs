@@ -10,3 +10,4 @@ mod gating;
 mod killed;
 mod programs;
 mod traps;
+mod waits;

@@ -8,8 +8,8 @@ use afflux_node::calls::Call;
 use afflux_node::tally::Word;
 use libc::pid_t;
 
-use crate::next::{counted, interpose};
-use crate::{behind, raw, run, strangers};
+use crate::next::{counted, interpose, within};
+use crate::{behind, gate, raw, run, strangers, thread};
 
 type ForkFn = unsafe extern "C-unwind" fn() -> pid_t;
 type Words = *const *const c_char;
@@ -38,6 +38,26 @@ counted! {
         (start: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, a: usize,
          b: usize, c: usize) -> c_int;
     _exit | _Exit => exit_with Exit (status: c_int) -> ();
+}
+
+within! {
+    longjmp | _longjmp | siglongjmp | __longjmp_chk => jump_with []
+        (to: *mut c_void, value: c_int) -> ()
+        { real: {
+            jumps();
+            real()
+        } }
+}
+
+/// The program is about to leave whatever it is doing. If it does so in a signal handler, that may
+/// be a call which waits for its place, or has it.
+fn jumps() {
+    if run::active().is_some() {
+        gate::jumped();
+        if thread::leave() {
+            raw::allow_cancellation(raw::ENABLED);
+        }
+    }
 }
 
 /// The C library's `fork` under the name `vfork`, which POSIX allows: the child of a true `vfork`
