@@ -261,6 +261,9 @@ pub(crate) fn jumped() {
         // takes itself from here when it ends. What was doing something with it does not go on.
         unsafe { (*open).slots = [const { None }; WIDE] };
     }
+    if let Some(shared) = run::active().and_then(|run| run.shared.as_ref()) {
+        shared.abandon_wait();
+    }
 }
 
 /// Paths on which one request takes places; a wider one takes them on the first of its servers.

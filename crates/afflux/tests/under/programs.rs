@@ -119,7 +119,7 @@ fn failures(output: &Output) -> BTreeSet<String> {
 #[test]
 fn cargo_builds_what_it_builds_without() {
     // The cargo that runs this test, with no network and nothing to fetch.
-    let cargo = env!("CARGO");
+    let cargo = std::env::var("CARGO").unwrap_or("cargo".to_owned());
     let script = format!(
         "mkdir src && printf '[package]\\nname = \"small\"\\nedition = \"2021\"\\n[workspace]\\n' \
          > Cargo.toml && printf 'pub fn double(of: u32) -> u32 {{ 2 * of }}\\n' > src/lib.rs && \
@@ -132,8 +132,11 @@ fn cargo_builds_what_it_builds_without() {
         let ran = same_as_without(&script, arguments);
         assert!(ran.stdout().starts_with("42\n") && ran.stdout().ends_with("\n0\n"));
         let [read, written] = ran.coverage();
-        println!("{arguments:?}: {read:?} {written:?}, escapes {}", ran.report["escapes"]);
-        assert!(ran.bytes("write") > 1_000_000, "{}", ran.report["paths"]);
+        println!("{arguments:?}: {read:?} {written:?}, {}", ran.report["escapes"]);
+        // What the linker and the compiler map is counted by nobody, but said.
+        assert!(ran.escapes("mmap") > 0, "{}", ran.report["escapes"]);
+        assert!(ran.bytes("write") > 100_000, "{}", ran.report["paths"]);
+        assert!(written.0 as f64 >= 0.99 * written.1 as f64, "{written:?}");
     }
 }
 
