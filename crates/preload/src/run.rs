@@ -105,8 +105,8 @@ fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
     (private(), true)
 }
 
-/// Tells people something that concerns all programs of a run, unless one of them has told it: then a
-/// file of the name of the `matter` lies in the folder of the run.
+/// Tells people something that concerns all programs of a run, unless one of them has told it: then
+/// a file of the name of the `matter` lies in the folder of the run.
 fn tell_once(folder: &[u8], matter: &str, text: &str) {
     let path = [folder, matter.as_bytes(), b"\0"].concat();
     let made = libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
