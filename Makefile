@@ -19,6 +19,7 @@ test: lint
 # Tests that kill processes, at more points than `make test` does.
 soak:
 	AFFLUX_KILLS=1000 $(CARGO) test --package afflux-node --test it -- death step_by_step --nocapture
+	AFFLUX_KILLS=1000 $(CARGO) test --package afflux --test under -- killed --nocapture
 
 lint:
 	$(CARGO) fmt --check

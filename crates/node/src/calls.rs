@@ -180,9 +180,10 @@ calls! {
     StreamPrint     "fprintf"          Out      true   Buffered;
     StreamWriteWide "fputwc"           Out      true   Buffered;
     StreamOpen      "fopen"            Nothing  false  Counted;
-    StreamFlush     "fflush"           Nothing  false  Buffered;
-    StreamClose     "fclose"           Nothing  false  Buffered;
-    StreamSeek      "fseek"            Nothing  false  Counted;
+    // What the program put into the buffer in line, without a call, is counted by these.
+    StreamFlush     "fflush"           Out      true   Buffered;
+    StreamClose     "fclose"           Out      true   Buffered;
+    StreamSeek      "fseek"            Out      true   Counted;
     Print           "dprintf"          Out      true   Gated;
     Fsync           "fsync"            Nothing  false  Durable;
     Fdatasync       "fdatasync"        Nothing  false  Durable;

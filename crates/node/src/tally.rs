@@ -72,6 +72,8 @@ pub enum Word {
     Forked = 13,
     /// Programs that were started and cannot load the library.
     Strangers = 14,
+    /// Blocks of paths that were looked at, from the first.
+    Paths = 15,
 }
 
 const PROGRAM_AT: usize = 32;
@@ -85,6 +87,8 @@ const PATH_WORDS: usize = 4096;
 pub const WORDS: usize = PATHS_AT + PATHS * PATH_WORDS;
 /// Bytes of the whole file, most of them never touched.
 pub const BYTES: usize = WORDS * 8;
+/// Bytes before the paths, all of them touched.
+pub const HEAD_BYTES: usize = PATHS_AT * 8;
 
 const _: () = assert!(CALLS.len() <= CALLS_MAX, "a call has no counters");
 const _: () = assert!(CAUSES_AT + 2 * Cause::ALL.len() <= STRANGERS_AT, "a cause has no counters");
@@ -203,14 +207,23 @@ impl<'a> Tally<'a> {
         self.words[at + 1].fetch_add(bytes, Relaxed);
     }
 
-    /// The block of the path to a server that is called `name`; `None` when all are taken.
-    pub fn path(&self, class: Class, name: &[u8]) -> Option<PathBlock> {
+    /// The block of the path to a server that is called `name`; `None` when all are taken, or when
+    /// `back` has no memory for it: what is not backed must not be touched.
+    pub fn path(
+        &self,
+        class: Class,
+        name: &[u8],
+        back: impl Fn(&[AtomicU64]) -> bool,
+    ) -> Option<PathBlock> {
         let mut text = [0; NAME_WORDS];
         pack_text(&mut text, name);
         let key = class.index() as u64 + 1;
         for number in 0..PATHS as u16 {
             let block = PathBlock(number);
             let words = &self.words[block.start()..block.start() + PATH_WORDS];
+            if !self.has_block(number.into(), words, &back) {
+                return None;
+            }
             if words[KEY].load(Relaxed) == 0
                 && words[KEY].compare_exchange(0, CLAIMED, Relaxed, Relaxed).is_ok()
             {
@@ -232,20 +245,43 @@ impl<'a> Tally<'a> {
         None
     }
 
+    /// Whether a block has memory, by now.
+    fn has_block(
+        &self,
+        number: u64,
+        words: &[AtomicU64],
+        back: impl Fn(&[AtomicU64]) -> bool,
+    ) -> bool {
+        let looked_at = &self.words[Word::Paths as usize];
+        if number < looked_at.load(Relaxed) {
+            return true;
+        }
+        let backed = back(words);
+        if backed {
+            looked_at.fetch_max(number + 1, Relaxed);
+        }
+        backed
+    }
+
     /// Takes over the paths of `other`, so that they have the same blocks here, with nothing
-    /// counted.
-    pub fn adopt(&self, other: &Tally<'_>) {
-        for number in 0..PATHS as u16 {
+    /// counted. False when `back` has no memory for all of them.
+    pub fn adopt(&self, other: &Tally<'_>, back: impl Fn(&[AtomicU64]) -> bool) -> bool {
+        let looked_at = other.words[Word::Paths as usize].load(Relaxed).min(PATHS as u64);
+        for number in 0..looked_at as u16 {
             let start = PathBlock(number).start();
             let key = other.words[start + KEY].load(Relaxed);
             if key == 0 {
                 break;
+            }
+            if !self.has_block(number.into(), &self.words[start..start + PATH_WORDS], &back) {
+                return false;
             }
             for at in start + NAME_AT..start + NAME_AT + NAME_WORDS {
                 self.words[at].store(other.words[at].load(Relaxed), Relaxed);
             }
             self.words[start + KEY].store(key, Relaxed);
         }
+        true
     }
 
     /// Bytes moved on a path in a second of the run.
@@ -500,9 +536,18 @@ mod tests {
         tally.count(0, Call::Pwrite, Kind::Other, 7);
         tally.escape(Cause::Mapped, 5);
         tally.note_stranger(b"/sbin/static");
-        let path = tally.path(Class::Write, b"nfs4 server:/export").unwrap();
-        assert_eq!(tally.path(Class::Write, b"nfs4 server:/export"), Some(path));
-        assert_ne!(tally.path(Class::Read, b"nfs4 server:/export"), Some(path));
+        let path = tally.path(Class::Write, b"nfs4 server:/export", |_| true).unwrap();
+        // What is there needs no more memory; what is new does, and goes without.
+        assert_eq!(tally.path(Class::Write, b"nfs4 server:/export", |_| false), Some(path));
+        assert_eq!(tally.path(Class::Read, b"nfs4 server:/export", |_| false), None);
+        assert_ne!(tally.path(Class::Read, b"nfs4 server:/export", |_| true), Some(path));
+        let (child, poor) = (blank(), blank());
+        assert!(Tally::new(&child).adopt(&tally, |_| true));
+        assert_eq!(
+            Tally::new(&child).path(Class::Write, b"nfs4 server:/export", |_| false),
+            Some(path)
+        );
+        assert!(!Tally::new(&poor).adopt(&tally, |_| false));
         let process_time = Span::from_millis(3);
         tally.ended(path, &Ended { bytes: 10, process_time, rule: Some(2) });
         tally.moved(path, 4, 10);

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use afflux_core::class::Class;
+use afflux_core::units::Time;
 use afflux_node::clock;
 use afflux_node::shared::Slot;
 use afflux_node::tally::Ended;
@@ -34,6 +35,13 @@ struct Part {
     bytes: u64,
     server: Server,
     slot: Slot<'static>,
+}
+
+impl Part {
+    /// What tells it from others: its descriptor, where it lies, its bytes, when it was sent.
+    fn key(&self) -> (c_int, u64, u64, Time) {
+        (self.fd, self.offset, self.bytes, self.slot.sent())
+    }
 }
 
 /// Oldest first among those of a descriptor. Taken by attempt only: who finds it taken goes
@@ -87,35 +95,45 @@ fn full_parts(row: &Descriptor, fd: c_int, offset: Option<u64>, bytes: u64) -> O
 /// Starts the write-back of a part, once there is room in the window.
 fn start(run: &'static Run, fd: c_int, seen: Seen, offset: u64, bytes: u64) {
     let server = places::first(seen.place(), offset);
-    settle(run, |part| part.fd == fd && is_written(part));
+    settle(run, fd, false);
     let size = bytes as u32;
     let slot = loop {
         if let Some(slot) = gate::admit(run, server, Class::Write, clock::now(), size, false) {
             break Some(slot);
         }
         // The window is full: of our own parts, or of others' requests.
-        match take(|part| part.server == server) {
-            Some(part) => finish(run, part),
-            None => break gate::admit(run, server, Class::Write, clock::now(), size, true),
+        if !finish_oldest(run, |part| part.server == server) {
+            break gate::admit(run, server, Class::Write, clock::now(), size, true);
         }
     };
-    raw::sync_range(fd, offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
+    // Kept before anything is waited for, since a signal handler may jump out of here.
     if let Some(slot) = slot {
         keep(run, Part { fd, offset, bytes, server, slot });
     }
+    raw::sync_range(fd, offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
 }
 
-fn is_written(part: &Part) -> bool {
-    cache::unwritten(part.fd, part.offset, part.bytes) == Some(0)
+/// Waits until the oldest `wanted` part is on the server, and gives its place back. False when
+/// there is none. It stays among the others meanwhile: a signal handler may jump out of the wait.
+fn finish_oldest(run: &Run, wanted: impl Fn(&Part) -> bool) -> bool {
+    let Some(oldest) = with_oldest(wanted, |place| place.as_ref().map(Part::key)).flatten() else {
+        return false;
+    };
+    let (fd, offset, bytes, _) = oldest;
+    write_out(fd, offset, bytes);
+    // Another thread may have been here before.
+    if let Some(part) = take(|part| part.key() == oldest) {
+        ended(run, part);
+    }
+    true
 }
 
-/// Waits until a part is on the server, and gives its place back.
-fn finish(run: &Run, part: Part) {
+/// Waits until a range of a file is on the server.
+fn write_out(fd: c_int, offset: u64, bytes: u64) {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    raw::sync_range(part.fd, part.offset, part.bytes, all);
-    ended(run, part);
+    raw::sync_range(fd, offset, bytes, all);
 }
 
 fn ended(run: &Run, part: Part) {
@@ -138,12 +156,25 @@ fn keep(run: &Run, part: Part) {
         COUNT.fetch_add(1, Relaxed);
     }
     if let Some(part) = part {
-        finish(run, part);
+        write_out(part.fd, part.offset, part.bytes);
+        ended(run, part);
     }
 }
 
 /// Takes the oldest part that is `wanted`.
 fn take(wanted: impl Fn(&Part) -> bool) -> Option<Part> {
+    with_oldest(wanted, |place| {
+        COUNT.fetch_sub(1, Relaxed);
+        place.take()
+    })
+    .flatten()
+}
+
+/// Does something with the place of the oldest part that is `wanted`, if there is one.
+fn with_oldest<R>(
+    wanted: impl Fn(&Part) -> bool,
+    work: impl FnOnce(&mut Option<Part>) -> R,
+) -> Option<R> {
     if COUNT.load(Relaxed) == 0 {
         return None;
     }
@@ -152,21 +183,32 @@ fn take(wanted: impl Fn(&Part) -> bool) -> Option<Part> {
         |place: &Option<Part>| place.as_ref().filter(|part| wanted(part)).map(|p| p.slot.sent());
     let oldest =
         parts.iter_mut().filter(|place| age(place).is_some()).min_by_key(|place| age(place))?;
-    COUNT.fetch_sub(1, Relaxed);
-    oldest.take()
+    Some(work(oldest))
 }
 
-/// Gives back the places of all parts that have `arrived`.
-fn settle(run: &Run, arrived: impl Fn(&Part) -> bool) {
-    while let Some(part) = take(&arrived) {
-        ended(run, part);
+/// Gives back the places of all parts of a descriptor, or of those only that are on the server. The
+/// kernel is asked with nothing held: a signal handler may jump out of that.
+fn settle(run: &Run, fd: c_int, all: bool) {
+    let mut after = Time::ZERO;
+    while let Some(next) = with_oldest(
+        |part| part.fd == fd && part.slot.sent() > after,
+        |place| place.as_ref().map(Part::key),
+    )
+    .flatten()
+    {
+        after = next.3;
+        if (all || cache::unwritten(next.0, next.1, next.2) == Some(0))
+            && let Some(part) = take(|part| part.key() == next)
+        {
+            ended(run, part);
+        }
     }
 }
 
 /// The program made the file durable: all of its parts are on the server.
 pub(crate) fn synced(fd: c_int) {
     if COUNT.load(Relaxed) > 0 {
-        run::hook((), |run| settle(run, |part| part.fd == fd));
+        run::hook((), |run| settle(run, fd, true));
     }
 }
 
@@ -174,11 +216,7 @@ pub(crate) fn synced(fd: c_int) {
 /// afterwards nobody could tell when they end.
 pub(crate) fn closes(fd: c_int) {
     if COUNT.load(Relaxed) > 0 {
-        run::hook((), |run| {
-            while let Some(part) = take(|part| part.fd == fd) {
-                finish(run, part);
-            }
-        });
+        run::hook((), |run| while finish_oldest(run, |part| part.fd == fd) {});
     }
 }
 

@@ -6,7 +6,9 @@
 //! one that holds none runs in a frame without destructors, through which a cancelled thread may
 //! unwind.
 
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::ptr;
 
 use afflux_core::class::Class;
 use afflux_core::limits::HoldReason;
@@ -282,6 +284,25 @@ fn remote(transfer: &Transfer, seen: Seen, passing: &mut Passing) {
     });
 }
 
+thread_local! {
+    /// The request of this thread that has places, or waits for them.
+    static OPEN: Cell<*mut Passing> = const { Cell::new(ptr::null_mut()) };
+}
+
+/// The program leaves by a long jump whatever it was doing, as signal handlers may: the places that
+/// this thread has are given back as if nothing had been sent.
+pub(crate) fn jumped() {
+    let open = OPEN.replace(ptr::null_mut());
+    if !open.is_null() {
+        // SAFETY: its frame is on this thread's stack as long as the jump has not been made, and
+        // takes itself from here when it ends. What was doing something with it does not go on.
+        unsafe { (*open).slots = [const { None }; WIDE] };
+    }
+    if let Some(shared) = run::active().and_then(|run| run.shared.as_ref()) {
+        shared.abandon_wait();
+    }
+}
+
 /// Paths on which one request takes places; a wider one takes them on the first of its servers.
 const WIDE: usize = 8;
 
@@ -314,6 +335,12 @@ impl Passing {
         if run.shared.is_none() {
             return;
         }
+        if !OPEN.get().is_null() {
+            // A signal handler has interrupted a request that it would wait for.
+            run::tally().escape(Cause::InSignal, bytes);
+            return;
+        }
+        OPEN.set(self);
         let touched = places::touched(seen.place(), offset, bytes);
         let servers = touched.servers();
         let waits = !seen.is_non_blocking();
@@ -360,6 +387,14 @@ impl Passing {
             if moves {
                 run::tally().moved(block, run::second_of(run, now), bytes);
             }
+        }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if self.first.is_some() && ptr::eq(OPEN.get(), self) {
+            OPEN.set(ptr::null_mut());
         }
     }
 }

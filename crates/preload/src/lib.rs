@@ -12,7 +12,8 @@
 //!    which catches a panic and stands aside from then on.
 //! 2. No lock is held across a wait, and none is waited for. Tables only grow, or are single words.
 //! 3. Every wrapper works before the constructor has run, after the destructors have, in a forked
-//!    child, and in a signal handler that interrupted another wrapper.
+//!    child, and in a signal handler that interrupted another wrapper, which it may leave for good
+//!    by a long jump: what was held then is given back.
 //! 4. The library's own I/O is made by system calls ([`raw`]), never through the names it defines.
 //! 5. Everything unusual is passed through and counted by its cause.
 //!

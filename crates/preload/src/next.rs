@@ -189,3 +189,31 @@ macro_rules! counted {
     };
 }
 pub(crate) use counted;
+
+/// Defines names whose calls are made within something of ours: `names => body [number]
+/// (arguments) -> result { real: what is done }`, where `real` makes the program's own call, and
+/// `body` is the name of the function that this makes.
+macro_rules! within {
+    ($(
+        $($name:ident)|+ => $body:ident $number:tt ($($arg:ident: $type:ty),*) -> $result:ty
+            { $real:ident: $done:expr }
+    )*) => {
+        $crate::next::interpose! {
+            $($($name)|+ => $body $number ($($arg: $type),*) -> $result;)*
+        }
+        $(
+            #[allow(clippy::too_many_arguments, reason = "as many as the C library's has")]
+            unsafe fn $body(
+                next: unsafe extern "C-unwind" fn($($type),*) -> $result,
+                $($arg: $type),*
+            ) -> $result {
+                // SAFETY: the program's own call.
+                let $real = || unsafe { next($($arg),*) };
+                // SAFETY: what is handed on are the arguments of that call.
+                #[allow(unused_unsafe, reason = "not all of it is unsafe")]
+                unsafe { $done }
+            }
+        )*
+    };
+}
+pub(crate) use within;

@@ -257,6 +257,12 @@ const fn lane(class: Class) -> usize {
     }
 }
 
+/// In a forked child that has no room for its parent's blocks: they are asked for again.
+pub(crate) fn forget_blocks() {
+    let blocks = SERVER_ROWS.iter().flat_map(|row| &row.blocks);
+    blocks.for_each(|block| block.store(0, Ordering::Relaxed));
+}
+
 impl Server {
     fn row(self) -> Option<&'static ServerRow> {
         SERVER_ROWS.get(usize::from(self.0))
@@ -291,7 +297,7 @@ impl Server {
         match kept.load(Ordering::Relaxed) {
             0 => {
                 let mut text = [0; NAME];
-                let block = run::tally().path(class, self.name(&mut text))?;
+                let block = run::tally().path(class, self.name(&mut text), raw::back)?;
                 kept.store(block.number() + 1, Ordering::Relaxed);
                 Some(block)
             }

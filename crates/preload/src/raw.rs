@@ -204,6 +204,36 @@ pub(crate) fn set_length(fd: c_int, bytes: usize) -> bool {
     unsafe { call(libc::SYS_ftruncate, [fd as usize, bytes, 0, 0, 0, 0]) == 0 }
 }
 
+/// Has the file system keep memory for the first `bytes` of a file of our own. True also where it
+/// cannot say: what is not known to be full is taken as roomy.
+pub(crate) fn reserve(fd: c_int, bytes: usize) -> bool {
+    // SAFETY: no pointers.
+    let failed = unsafe { call(libc::SYS_fallocate, [fd as usize, 0, 0, bytes, 0, 0]) };
+    failed == 0 || failed == -libc::EOPNOTSUPP as isize
+}
+
+/// Has the kernel find memory for a part of a mapping of our own. In a memory file system that is
+/// full, touching it would end the program. True also where the kernel cannot do so (before 5.14).
+pub(crate) fn back(words: &[AtomicU64]) -> bool {
+    // SAFETY: no pointers; the C library knows it from the start of the program.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
+    let from = words.as_ptr().addr() / page * page;
+    let bytes = words.as_ptr_range().end.addr() - from;
+    let advice = libc::MADV_POPULATE_WRITE as usize;
+    // SAFETY: this writes no byte of a mapping that stays for as long as the process.
+    let failed = unsafe { call(libc::SYS_madvise, [from, bytes, advice, 0, 0, 0]) };
+    failed == 0 || failed == -libc::EINVAL as isize
+}
+
+/// Removes a file of our own. `path` ends with a zero byte.
+pub(crate) fn remove(path: &[u8]) {
+    if path.last() == Some(&0) {
+        let here = libc::AT_FDCWD as usize;
+        // SAFETY: the path ends with a zero byte.
+        unsafe { call(libc::SYS_unlinkat, [here, path.as_ptr() as usize, 0, 0, 0, 0]) };
+    }
+}
+
 /// This process, and the one that started it.
 pub(crate) fn process() -> (u64, u64) {
     // SAFETY: no arguments.
@@ -231,16 +261,26 @@ pub(crate) fn ticks() -> u64 {
     afflux_node::clock::now().as_nanos()
 }
 
+/// States of a thread: whether it may be cancelled.
+pub(crate) const ENABLED: c_int = 0;
+const DISABLED: c_int = 1;
+
 /// From now on this thread is not cancelled; what it was set to before.
 pub(crate) fn hold_cancellation() -> c_int {
     let mut before = 0;
     // SAFETY: the place for the old state is ours. The state is the thread's own.
-    unsafe { pthread_setcancelstate(1, &raw mut before) };
+    unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+    if before == ENABLED {
+        crate::thread::note_cancellation(true);
+    }
     before
 }
 
 /// Sets it back.
 pub(crate) fn allow_cancellation(before: c_int) {
+    if before == ENABLED {
+        crate::thread::note_cancellation(false);
+    }
     // SAFETY: as above; no place for the old state is asked for.
     unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
 }

@@ -80,25 +80,42 @@ pub(crate) fn join(environment: &Environment) {
     ACTIVE.store(true, Relaxed);
 }
 
-/// The node's controllers, and the number of the job there; else private ones, which is said, and
-/// whether they are private.
+/// The node's controllers, and the number of the job there, and whether they are private: where
+/// `afflux run` could not have them, and has said so, or where this process cannot, which it says.
 fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
+    // Nobody else puts a setting in force there.
+    let private = || {
+        let shared = Shared::private().ok()?;
+        let tenant = shared.tenant("own").ok()?;
+        let setting = Setting::parse(&environment.setting, &load_rules).ok()?;
+        shared.set(tenant, &setting, &setting.label, true).ok()?;
+        Some((shared, tenant))
+    };
+    if environment.job.is_empty() {
+        return (private(), true);
+    }
     let shared = Shared::attach(&afflux_node::shared::default_path());
     let error = match shared.map(|shared| (shared, shared.tenant(&environment.job))) {
         Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), false),
         Ok((_, Err(full))) => full.to_string(),
         Err(error) => error.to_string(),
     };
-    raw::tell(&format!("afflux: {error}; this process is regulated by itself\n"));
-    // Nobody else puts a setting in force there.
-    let private = || {
-        let shared = Shared::private().ok()?;
-        let tenant = shared.tenant(&environment.job).ok()?;
-        let setting = Setting::parse(&environment.setting, &load_rules).ok()?;
-        shared.set(tenant, &setting, &setting.label, true).ok()?;
-        Some((shared, tenant))
-    };
+    let folder = environment.folder.as_deref().unwrap_or_default();
+    tell_once(folder, "private", &format!("{error}; each process is regulated by itself"));
     (private(), true)
+}
+
+/// Tells people something that concerns all programs of a run, unless one of them has told it: then
+/// a file of the name of the `matter` lies in the folder of the run.
+fn tell_once(folder: &[u8], matter: &str, text: &str) {
+    let path = [folder, matter.as_bytes(), b"\0"].concat();
+    let made = libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+    let first = raw::open(&path, made, 0o600);
+    let told = first.is_none().then(|| raw::open(&path, libc::O_CLOEXEC, 0)).flatten();
+    if told.is_none() {
+        raw::tell(&format!("afflux: {text}\n"));
+    }
+    first.into_iter().chain(told).for_each(raw::close);
 }
 
 /// Rules by file or by `shipped:NAME`. Only asked for while the constructor runs, when the names
@@ -192,10 +209,19 @@ fn new_counters() -> bool {
     path.extend_from_slice(format!("{pid}-{}.tally\0", now.as_nanos()).as_bytes());
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     let fd = raw::open(&path, flags, 0o600);
-    let fd = fd.filter(|fd| raw::set_length(*fd, tally::BYTES));
-    let words = raw::map_words(fd, tally::WORDS);
+    let has_room = |fd| raw::set_length(fd, tally::BYTES) && raw::reserve(fd, tally::HEAD_BYTES);
+    let roomy = fd.filter(|fd| has_room(*fd));
+    let words = raw::map_words(roomy, tally::WORDS);
     if let Some(fd) = fd {
         raw::close(fd);
+        if roomy.is_none() {
+            raw::remove(&path);
+        }
+    }
+    if roomy.is_none() {
+        let folder = String::from_utf8_lossy(&run.folder);
+        let text = format!("no room for counters in {folder}; the report is not complete");
+        tell_once(&run.folder, "counters", &text);
     }
     let Some(words) = words else { return false };
     COUNTERS.store(words.as_ptr().cast_mut(), Relaxed);
@@ -237,7 +263,10 @@ pub(crate) fn forked() {
     hook((), |_| {
         let before = tally();
         if new_counters() {
-            tally().adopt(&before);
+            // Without room for all paths, what is counted on the others goes to nobody's block.
+            if !tally().adopt(&before, raw::back) {
+                crate::places::forget_blocks();
+            }
             tally().set(Word::Forked, 1);
             // SAFETY: the mapping of the parent, which this process has no other reference to: it
             // has one thread, and that one is here.

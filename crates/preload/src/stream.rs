@@ -36,18 +36,67 @@ struct Head {
     markers: *mut c_void,
     chain: *mut c_void,
     fileno: c_int,
+    more_flags: c_int,
+    old_offset: i64,
+    column: [u8; 4],
+    lock: *mut c_void,
+    offset: i64,
+    codecs: *mut c_void,
+    wide: *const Wide,
+    lists: [*mut c_void; 3],
+    /// Positive in a stream of wide characters, which are pushed back elsewhere.
+    mode: c_int,
+}
+
+const _: () =
+    assert!(!cfg!(target_pointer_width = "64") || std::mem::offset_of!(Head, mode) == 192);
+
+/// The head of what a stream keeps of wide characters, in the same order.
+#[repr(C)]
+struct Wide {
+    read_ptr: *mut libc::wchar_t,
+    read_end: *mut libc::wchar_t,
+    others: [*mut libc::wchar_t; 6],
+    save_base: *mut libc::wchar_t,
+    backup_base: *mut libc::wchar_t,
+    save_end: *mut libc::wchar_t,
 }
 
 /// A stream of the program's.
 #[derive(Clone, Copy)]
 pub(crate) struct Stream(*const Head);
 
-/// The part of a stream's buffer that was read and not yet asked for.
+/// Set in a stream whose next bytes are those that the program has pushed back into it.
+const IN_BACKUP: c_int = 0x100;
+
+/// The part of a stream's buffer that was read and not yet asked for, and how many bytes that were
+/// pushed back come before it.
 #[derive(Clone, Copy)]
 struct Ahead {
     at: usize,
     end: usize,
     base: usize,
+    pushed: usize,
+    wide: Option<WideAhead>,
+}
+
+/// The same of a stream's wide characters, made of what was read.
+#[derive(Clone, Copy)]
+struct WideAhead {
+    at: usize,
+    is_empty: bool,
+}
+
+impl Ahead {
+    /// Bytes that can be had without reading.
+    fn there(self) -> usize {
+        self.end.saturating_sub(self.at) + self.pushed
+    }
+
+    /// Whether there are wide characters that can be had without reading.
+    fn has_wide(self) -> bool {
+        self.wide.is_some_and(|wide| !wide.is_empty)
+    }
 }
 
 impl Stream {
@@ -68,11 +117,39 @@ impl Stream {
     fn ahead(self) -> Ahead {
         // SAFETY: see the module.
         unsafe {
-            Ahead {
-                at: (&raw const (*self.0).read_ptr).read_volatile().addr(),
-                end: (&raw const (*self.0).read_end).read_volatile().addr(),
-                base: (&raw const (*self.0).read_base).read_volatile().addr(),
+            let at = (&raw const (*self.0).read_ptr).read_volatile().addr();
+            let end = (&raw const (*self.0).read_end).read_volatile().addr();
+            let in_backup = (&raw const (*self.0).flags).read_volatile() & IN_BACKUP != 0;
+            let is_wide = (&raw const (*self.0).mode).read_volatile() > 0;
+            if is_wide || !in_backup {
+                let base = (&raw const (*self.0).read_base).read_volatile().addr();
+                let wide = if is_wide { self.wide_ahead(in_backup) } else { None };
+                return Ahead { at, end, base, pushed: 0, wide };
             }
+            // The two areas have changed places until all that was pushed back is read again.
+            let base = (&raw const (*self.0).save_base).read_volatile().addr();
+            let pushed = end.saturating_sub(at);
+            let end = (&raw const (*self.0).save_end).read_volatile().addr();
+            Ahead { at: base, end, base, pushed, wide: None }
+        }
+    }
+
+    #[cold]
+    fn wide_ahead(self, in_backup: bool) -> Option<WideAhead> {
+        // SAFETY: see the module; a stream of wide characters has this part.
+        unsafe {
+            let wide = (&raw const (*self.0).wide).read_volatile();
+            if wide.is_null() {
+                return None;
+            }
+            let at = (&raw const (*wide).read_ptr).read_volatile().addr();
+            let is_empty = at >= (&raw const (*wide).read_end).read_volatile().addr();
+            if !in_backup {
+                return Some(WideAhead { at, is_empty });
+            }
+            let at = (&raw const (*wide).save_base).read_volatile().addr();
+            let main = at < (&raw const (*wide).save_end).read_volatile().addr();
+            Some(WideAhead { at, is_empty: is_empty && !main })
         }
     }
 
@@ -123,7 +200,7 @@ pub(crate) fn read<R>(
     let stream = Stream::of(file).filter(|stream| run::active().is_some() && stream.fd() >= 0);
     let Some(stream) = stream else { return real() };
     let before = stream.ahead();
-    let there = before.end.saturating_sub(before.at);
+    let there = before.there();
     if let Wants::Bytes(wanted) = wants
         && wanted <= there
     {
@@ -142,7 +219,7 @@ fn refill<R>(
     real: impl FnOnce() -> R,
     consumed: impl FnOnce(&R) -> Option<u64>,
 ) -> R {
-    let there = before.end.saturating_sub(before.at);
+    let there = before.there();
     let bytes = match wants {
         Wants::Bytes(wanted) => wanted - there,
         _ => BUFFER,
@@ -151,6 +228,7 @@ fn refill<R>(
     let regulated = look::at(stream.fd());
     // A regulated stream whose buffer may do is let pass; whether it does is asked where it can be.
     let sure = there == 0 || matches!(wants, Wants::Bytes(_)) || has_none(before, wants);
+    let sure = sure && !before.has_wide();
     let regulated = regulated.filter(|(_, seen)| seen.is_regulated() && sure);
     let mut passing = Passing::none();
     let entry =
@@ -172,9 +250,12 @@ fn refill<R>(
 /// What the C library reads at once for a stream, unless it was told otherwise.
 const BUFFER: usize = 4096;
 
+/// Bytes of the longest character of any encoding.
+const LONGEST: usize = 16;
+
 /// Whether the byte that ends the call is known not to lie in the buffer.
 fn has_none(ahead: Ahead, wants: Wants) -> bool {
-    let Wants::Through(byte) = wants else { return false };
+    let (Wants::Through(byte), 0) = (wants, ahead.pushed) else { return false };
     let length = ahead.end.saturating_sub(ahead.at);
     // SAFETY: the stream's own buffer, between its own marks; see the module.
     let bytes = unsafe { std::slice::from_raw_parts(ahead.at as *const u8, length) };
@@ -183,9 +264,17 @@ fn has_none(ahead: Ahead, wants: Wants) -> bool {
 
 /// Bytes that a call brought into the buffer, or past it to the program.
 fn fetched(before: Ahead, after: Ahead, consumed: Option<u64>) -> u64 {
-    let there = |ahead: Ahead| ahead.end.saturating_sub(ahead.at) as u64;
     match consumed {
-        Some(consumed) => (consumed + there(after)).saturating_sub(there(before)),
+        Some(consumed) => (consumed + after.there() as u64).saturating_sub(before.there() as u64),
+        None if after.wide.is_some() && before.there() < LONGEST => {
+            // All but the beginning of a character had been made wide.
+            let is_new = match (before.wide, after.wide) {
+                (Some(before), Some(after)) => before.is_empty || after.at < before.at,
+                _ => true,
+            };
+            let filled = after.end.saturating_sub(after.base).saturating_sub(before.there());
+            if is_new { filled as u64 } else { 0 }
+        }
         // Filled anew at least once; a call that filled it more often is counted as if once.
         None if after.end != before.end || after.at < before.at => {
             after.end.saturating_sub(after.base) as u64
@@ -225,6 +314,16 @@ pub(crate) fn write<R>(
         flush(stream.fd(), flushed);
     }
     result
+}
+
+/// Makes a call that throws away what waits in the buffer of a stream; nobody will write it.
+pub(crate) fn purge(file: *mut libc::FILE, real: impl FnOnce()) {
+    real();
+    let stream = Stream::of(file).filter(|stream| run::active().is_some() && stream.fd() >= 0);
+    if let Some((stream, (row, _))) = stream.and_then(|s| Some((s, look::at(s.fd())?))) {
+        row.buffered.store(u32::try_from(stream.pending()).unwrap_or(u32::MAX), Relaxed);
+        run::count_call(Call::StreamSeek);
+    }
 }
 
 /// A call that empties the buffer of a stream whose writes reach the server.

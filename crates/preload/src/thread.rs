@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 thread_local! {
+    static HELD: Cell<bool> = const { Cell::new(false) };
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static SHARD: Cell<u8> = const { Cell::new(u8::MAX) };
 }
@@ -26,6 +27,19 @@ fn new_shard() -> usize {
     let shard = THREADS.fetch_add(1, Relaxed).min(last) as u8;
     SHARD.set(shard);
     shard.into()
+}
+
+/// Notes whether this thread's cancellation is held back for a call of the program's.
+#[inline]
+pub(crate) fn note_cancellation(is_held: bool) {
+    HELD.set(is_held);
+}
+
+/// The program leaves by a long jump whatever this thread was doing: it is no longer inside.
+/// Whether its cancellation was held back, which nobody else will set back.
+pub(crate) fn leave() -> bool {
+    INSIDE.set(false);
+    HELD.replace(false)
 }
 
 /// Runs `work` unless this thread is inside already, as when a signal handler interrupted it.

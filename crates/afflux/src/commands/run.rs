@@ -128,7 +128,8 @@ pub(crate) fn run(
     command.env("AFFLUX_RUN", folder.path());
     command.env("AFFLUX_MODE", mode.name());
     command.env("AFFLUX_ROOTS", roots.join(":"));
-    command.env("AFFLUX_JOB", &about.job);
+    // Without a job at the node's controllers, each process has some of its own.
+    command.env("AFFLUX_JOB", in_force.as_ref().map_or("", |_| &about.job));
     command.env("AFFLUX_SETTING", &setting.label);
     command.env("AFFLUX_PATIENCE", args.patience.as_secs_f64().ceil().to_string());
     let (ended, gathered) = under_the_library(&mut command, folder.path(), &mut record, in_force)?;

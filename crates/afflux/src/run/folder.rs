@@ -45,8 +45,11 @@ pub(crate) fn make(about: &About) -> Result<TempDir, Failure> {
         match tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place) {
             Ok(folder) => {
                 let text = serde_json::to_vec(about)?;
-                fs::write(folder.path().join(ABOUT), text).map_err(|error| cannot(&error))?;
-                return Ok(folder);
+                match fs::write(folder.path().join(ABOUT), text) {
+                    Ok(()) => return Ok(folder),
+                    // It may be full.
+                    Err(error) => why = Some(error),
+                }
             }
             Err(error) => why = Some(error),
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use afflux_core::setting::Setting;
 use afflux_node::clock;
-use afflux_node::shared::{self, AttachError, Shared};
+use afflux_node::shared::{self, AttachError, Full, Shared};
 
 use crate::failure::Failure;
 
@@ -66,14 +66,30 @@ pub(crate) fn join(
         }
         attached => attached,
     };
-    let shared = match attached {
-        Ok(shared) => shared,
+    let joined = match attached {
+        Ok(shared) => put_in_force(shared, job, setting, talk)?.map_err(|full| full.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match joined {
+        Ok(joined) => Ok(Some(joined)),
         Err(error) => {
             writeln!(talk, "afflux: {error}; each process is regulated by itself")?;
-            return Ok(None);
+            Ok(None)
         }
+    }
+}
+
+/// Makes the setting that of the job, unless there is no room for one more.
+fn put_in_force(
+    shared: Shared,
+    job: &str,
+    setting: &Setting,
+    talk: &mut dyn Write,
+) -> Result<Result<Joined, Full>, Failure> {
+    let tenant = match shared.tenant(job) {
+        Ok(tenant) => tenant,
+        Err(full) => return Ok(Err(full)),
     };
-    let tenant = shared.tenant(job).map_err(Failure::broken)?;
     let before = shared.setting_of(tenant).filter(|(generation, ..)| *generation > 0);
     let is_new = before.is_none();
     // Of several ranks, the first one sets what all of them want.
@@ -82,7 +98,9 @@ pub(crate) fn join(
             let now = &setting.label;
             writeln!(talk, "afflux: {now} is in force for job {job} now, in place of {text}")?;
         }
-        shared.set(tenant, setting, &setting.label, is_new).map_err(Failure::broken)?;
+        if let Err(full) = shared.set(tenant, setting, &setting.label, is_new) {
+            return Ok(Err(full));
+        }
     }
-    Ok(Some(Joined { shared, tenant }))
+    Ok(Ok(Joined { shared, tenant }))
 }

@@ -110,12 +110,17 @@ fn read_report(reports: &Path, output: &Output) -> Value {
     serde_json::from_slice(&std::fs::read(file.path()).unwrap()).unwrap()
 }
 
-/// Whether a program is installed; says how to install it when it is not.
+/// Whether a program of a Debian package is installed; says how to install it when it is not.
 pub(crate) fn has(program: &str, package: &str) -> bool {
+    has_by(program, &format!("apt-get install {package}, or `make deps`"))
+}
+
+/// Whether a program is installed; says which command brings it when it is not.
+pub(crate) fn has_by(program: &str, command: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     if !there {
-        println!("SKIPPED: there is no {program}: apt-get install {package}, or `make deps`");
+        println!("SKIPPED: there is no {program}: {command}");
     }
     there
 }

@@ -23,10 +23,34 @@ fn what_the_c_library_writes_inside_of_itself_is_seen() {
 }
 
 #[test]
+fn what_programs_seldom_do_with_streams_is_counted_to_the_byte() {
+    let dir = on_disk();
+    compile(dir.path(), "rare", include_str!("rare.c"));
+    let text = format!("number 42\n{}", "gr\u{fc}\u{df}e und k\u{fc}sse \u{1f600}\n".repeat(999));
+    std::fs::write(dir.path().join("in"), &text).unwrap();
+    let ran = under(dir.path(), &["--observe"], &sh("exec ./rare < in > out")).expect_success();
+    assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), text);
+    let size = |name| std::fs::metadata(dir.path().join(name)).unwrap().len();
+    let seen = &ran.report["seen"]["regulated"];
+    println!("{seen} {}", ran.report["calls"]);
+    // Of itself, the kernel reads and writes each byte once.
+    assert_eq!(seen["written"], size("out") + size("buffers"));
+    assert_eq!(seen["read"], 2 * size("in"));
+    let (seen, counted) = ran.coverage()[1];
+    assert_eq!(seen, counted, "the kernel's own count");
+    // Mapped, grown, given back.
+    assert!(ran.calls("mmap").0 >= 3, "{}", ran.report["calls"]);
+}
+
+#[test]
 fn every_way_to_move_bytes_is_counted_with_its_bytes() {
     let dir = on_disk();
     let program = compile(dir.path(), "ways", include_str!("ways.c"));
     let ran = under(dir.path(), &["--observe"], &[program.to_str().unwrap()]).expect_success();
+    // One of them as a list of requests.
+    for class in ["aio_read", "aio_write"] {
+        assert_eq!(ran.calls(class).1, 2 * 4_096, "{class}: {:?}", ran.calls(class));
+    }
     for class in [
         "read",
         "readv",
@@ -42,8 +66,6 @@ fn every_way_to_move_bytes_is_counted_with_its_bytes() {
         "copied from",
         "sendfile",
         "sent from",
-        "aio_read",
-        "aio_write",
         "dprintf",
         "syscall read",
         "syscall write",

@@ -1,5 +1,6 @@
 //! What reaches a server waits its turn, and nothing else does.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -115,6 +116,49 @@ fn write_behind_sends_full_parts_and_never_more_than_the_window() {
     let requests = ran.requests("write");
     assert!((114..=119).contains(&requests), "{requests}: {}", ran.report["paths"]);
     assert_eq!(ran.bytes("write"), 2 * 200 * 300 * 1024);
+}
+
+/// The most bytes of a file that the kernel had under write-back at once while `work` was done,
+/// and how often it was seen to have any; `None` where the kernel does not tell.
+fn under_write_back(dir: &Path, file: &str, work: impl FnOnce()) -> Option<(u64, u64)> {
+    let mut watch = Command::new(compile(dir, "writeback", include_str!("writeback.c")));
+    watch.arg(file).current_dir(dir).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    work();
+    drop(watch.stdin.take());
+    let told = watch.wait_with_output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let (most, often) = told.trim().split_once(' ').unwrap();
+    Some((most.parse().ok()?, often.parse().unwrap()))
+}
+
+#[test]
+fn the_kernel_never_has_more_than_the_window_under_write_back() {
+    const WINDOW: u64 = 3;
+    let dir = on_disk();
+    let write =
+        |file: &str| format!("dd if=/dev/zero of={file} bs=1M count=150 conv=fsync status=none");
+    let alone = under_write_back(dir.path(), "alone", || {
+        let mut command = Command::new("sh");
+        command.args(["-c", &write("alone")]).current_dir(dir.path());
+        assert!(command.status().unwrap().success());
+    });
+    let Some((most, _)) = alone.filter(|(most, _)| *most > (2 * WINDOW) << 20) else {
+        println!(
+            "SKIPPED: this kernel does not tell what is under write-back (cachestat, Linux \
+                  6.5), or there is no disk behind this directory: {alone:?}"
+        );
+        return;
+    };
+    println!("without: {most} bytes at once");
+    let behind = under_write_back(dir.path(), "behind", || {
+        let arguments = ["--mode", "write-behind", "--policy", &format!("fixed:{WINDOW}")];
+        let ran = under(dir.path(), &arguments, &sh(&write("behind"))).expect_success();
+        assert_eq!(ran.requests("write"), 150, "{}", ran.report["paths"]);
+    });
+    let (most, often) = behind.unwrap();
+    println!("with a window of {WINDOW} MiB: {most} bytes at once, seen {often} times");
+    assert!(often > 20 && most > 0 && most <= WINDOW << 20, "{most} {often}");
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod built;
 mod common;
 mod coverage;
 mod gating;
+mod killed;
 mod mounts;
 mod programs;
 mod traps;
+mod waits;

@@ -85,6 +85,16 @@ int main(void)
         return 1;
     }
     READ(aio_return(&block));
+    struct aiocb write = {.aio_fildes = fd, .aio_buf = out, .aio_nbytes = BYTES};
+    struct aiocb read = {.aio_fildes = other, .aio_buf = in, .aio_nbytes = BYTES};
+    write.aio_lio_opcode = LIO_WRITE;
+    read.aio_lio_opcode = LIO_READ;
+    struct aiocb *both[2] = {&write, &read};
+    if (lio_listio(LIO_WAIT, both, 2, NULL) != 0) {
+        return 1;
+    }
+    WRITE(aio_return(&write));
+    READ(aio_return(&read));
     char *mapped = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED || memcmp(mapped, out, BYTES) != 0) {
         return 1;

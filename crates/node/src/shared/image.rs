@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use afflux_core::path::PathState;
 
 /// Grows with every change of what lies where, and of what it means to `core`.
-pub(super) const LAYOUT: u32 = 2;
+pub(super) const LAYOUT: u32 = 3;
 
 /// The first word of a segment.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"afflux\r\n");

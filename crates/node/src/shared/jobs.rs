@@ -215,6 +215,25 @@ mod tests {
         assert_eq!((admitted(&shared, new), admitted(&shared, old)), (1, 2));
     }
 
+    /// Even where all numbers are those of before: place of the job, place of the path, generation.
+    #[test]
+    fn a_path_in_the_place_of_another_starts_with_its_own_setting() {
+        let shared = Shared::private().unwrap();
+        set(&shared, 9, "fixed:2");
+        let key = PathKey { server: 1, class: Class::Write, tenant: 9 };
+        let path = shared.path(key).unwrap();
+        let long_ago = Time::from_nanos(1);
+        shared.observe(path, long_ago, 4096).unwrap().reply(long_ago).unwrap();
+        let (entry, place) = (path.words()[0] as usize, shared.job_of(9).unwrap());
+        shared.memory.image.paths[entry].made.store(0, Relaxed);
+        assert_eq!(shared.retire_paths(), 1);
+        shared.memory.image.jobs[place].tenant.store(0, Relaxed);
+        set(&shared, 9, "fixed:1");
+        assert_eq!(shared.path(key), Ok(path));
+        assert_eq!((shared.job_of(9), shared.peek(entry)), (Some(place), None));
+        assert_eq!(admitted(&shared, 9), 1);
+    }
+
     #[test]
     fn who_dies_while_changing_the_table_does_not_block_it() {
         let shared = Shared::private().unwrap();

@@ -121,6 +121,8 @@ impl Memory {
         match backed {
             // The kernel is older than 5.14.
             Err(Errno::INVAL) => self.file.allocate(from, to - from),
+            // What touching it would find: no room.
+            Err(Errno::FAULT) => Err(Errno::NOSPC),
             other => other,
         }
     }

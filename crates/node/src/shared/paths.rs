@@ -161,11 +161,10 @@ impl Shared {
         }
         let Ok(lease) = self.lane(0) else { return false };
         let mut idle = false;
-        let step = self.step(lease.lane, index, Some(marked), |in_force, draft| {
+        let step = self.step(lease.lane, index, Some(marked), |_, draft| {
             let since = now.since(draft.state.last_send());
             idle = !draft.started || (draft.state.in_flight() == 0 && since >= IDLE);
             draft.started = false;
-            self.controller(in_force, Class::Metadata, draft);
             if idle { Want::Publish } else { Want::Leave }
         });
         if step.is_err() || !idle {

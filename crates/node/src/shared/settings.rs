@@ -199,6 +199,7 @@ impl Shared {
 #[cold]
 fn take_over(controller: &Controller<InSegment>, draft: &mut Draft, afresh: bool) {
     if !draft.started {
+        draft.started = true;
         draft.state = controller.start();
     } else if afresh {
         draft.state = controller.start().recounted(draft.state.in_flight());

@@ -18,8 +18,9 @@ use afflux_core::policy::Words;
 use super::image::{Block, GROUP, LANE_BITS, Path};
 use super::{Refused, Shared, paths};
 
-/// A head: version, generation of the setting that the state follows (its last eight bits), lane
-/// and block, from the highest bit to the lowest. Zero is a path on which nothing happened yet.
+/// A head: whether the path begins anew, version, generation of the setting that the state follows
+/// (its last eight bits), lane and block, from the highest bit to the lowest. Zero is a path on
+/// which nothing ever happened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head(u64);
 
@@ -28,7 +29,10 @@ const VERSION_SHIFT: u32 = GENERATION_SHIFT + 8;
 /// Versions last for weeks at four million steps a second on one path.
 const VERSION_BITS: u32 = 44;
 
-const _: () = assert!(VERSION_SHIFT + VERSION_BITS <= 64);
+/// Set where a path was given away: whoever comes next starts with a state of its own.
+const ANEW: u64 = 1 << 63;
+
+const _: () = assert!(VERSION_SHIFT + VERSION_BITS <= 63);
 
 impl Head {
     fn new(version: u64, generation: u8, lane: usize, block: usize) -> Self {
@@ -49,7 +53,11 @@ impl Head {
     }
 
     const fn version(self) -> u64 {
-        self.0 >> VERSION_SHIFT
+        (self.0 & !ANEW) >> VERSION_SHIFT
+    }
+
+    const fn is_anew(self) -> bool {
+        self.0 & ANEW != 0
     }
 }
 
@@ -225,7 +233,8 @@ impl Shared {
         if image.paths[path].head.load(Relaxed) != head.0 {
             return None;
         }
-        let draft = Draft { started: true, state, generation: head.generation(), held: own.held() };
+        let (started, generation) = (!head.is_anew(), head.generation());
+        let draft = Draft { started, state, generation, held: own.held() };
         Some((draft, stamp))
     }
 
@@ -260,7 +269,8 @@ impl Shared {
             record(&image.recorded[head.lane()].stamps[path], stamp);
         }
         let next = Head::new(version, draft.generation, lane, block);
-        Ok(image.paths[path].head.compare_exchange(head.0, next.0, SeqCst, Relaxed).is_ok())
+        let next = if draft.started { next.0 } else { next.0 | ANEW };
+        Ok(image.paths[path].head.compare_exchange(head.0, next, SeqCst, Relaxed).is_ok())
     }
 
     #[cold]

@@ -5,6 +5,7 @@
 //! no locks: somebody who was called and does not come (dead, or stopped) is passed over by the
 //! next in line after [`PATIENCE`], and sits down again with the old ticket if ever back.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use afflux_core::units::{Span, Time};
@@ -31,6 +32,11 @@ pub(super) struct Sitting<'a> {
     look: Span,
 }
 
+thread_local! {
+    /// Where this thread sits: path, seat, ticket.
+    static SEAT: Cell<Option<(usize, usize, u64)>> = const { Cell::new(None) };
+}
+
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
@@ -42,14 +48,8 @@ pub(super) enum Woken {
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        let seat = self.seat();
-        self.shared.stand_up(self.path, self.number);
-        // Called too late: it is somebody else's.
-        if seat.called.load(SeqCst) != 0 {
-            self.shared.call_first(self.path);
-        }
-        seat.ticket.store(0, SeqCst);
-        seat.owner.store(0, Release);
+        SEAT.set(None);
+        self.shared.leave_seat(self.path, self.number);
     }
 }
 
@@ -119,9 +119,30 @@ impl Shared {
             let ticket = entry.tickets.fetch_add(1, AcqRel).wrapping_add(1);
             seat.ticket.store(ticket, SeqCst);
             entry.waiting[number / 64].fetch_or(1 << (number % 64), SeqCst);
+            SEAT.set(Some((path, number, ticket)));
             return Some(Sitting { shared: self, path, number, ticket, look: LOOK });
         }
         None
+    }
+
+    /// Gives up the seat of this thread, which left its wait by a long jump.
+    pub fn abandon_wait(&self) {
+        let Some((path, number, ticket)) = SEAT.take() else { return };
+        let seat = &self.memory.image.seats[path][number];
+        if seat.owner.load(Acquire) == self.identity() && seat.ticket.load(SeqCst) == ticket {
+            self.leave_seat(path, number);
+        }
+    }
+
+    fn leave_seat(&self, path: usize, number: usize) {
+        let seat = &self.memory.image.seats[path][number];
+        self.stand_up(path, number);
+        // Called too late: it is somebody else's.
+        if seat.called.load(SeqCst) != 0 {
+            self.call_first(path);
+        }
+        seat.ticket.store(0, SeqCst);
+        seat.owner.store(0, Release);
     }
 
     /// Whether anybody waits on a path.

@@ -10,43 +10,14 @@ use libc::{iovec, off_t, size_t, ssize_t};
 
 use crate::descriptors::Seen;
 use crate::gate::{self, Transfer};
-use crate::next::{counted, interpose};
+use crate::next::{counted, interpose, within};
 use crate::{look, run};
 
-type ReadFn = unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t) -> ssize_t;
-type WriteFn = unsafe extern "C-unwind" fn(c_int, *const c_void, size_t) -> ssize_t;
 type PreadFn = unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, off_t) -> ssize_t;
-type PwriteFn = unsafe extern "C-unwind" fn(c_int, *const c_void, size_t, off_t) -> ssize_t;
-type VectorFn = unsafe extern "C-unwind" fn(c_int, *const iovec, c_int) -> ssize_t;
-type VectorAtFn = unsafe extern "C-unwind" fn(c_int, *const iovec, c_int, off_t) -> ssize_t;
-type VectorFlagsFn =
-    unsafe extern "C-unwind" fn(c_int, *const iovec, c_int, off_t, c_int) -> ssize_t;
 
 interpose! {
-    read | __read => read_with [libc::SYS_read]
-        (fd: c_int, to: *mut c_void, bytes: size_t) -> ssize_t;
-    write | __write => write_with [libc::SYS_write]
-        (fd: c_int, from: *const c_void, bytes: size_t) -> ssize_t;
     pread | pread64 | __pread64 => pread_with [libc::SYS_pread64]
         (fd: c_int, to: *mut c_void, bytes: size_t, offset: off_t) -> ssize_t;
-    pwrite | pwrite64 | __pwrite64 => pwrite_with [libc::SYS_pwrite64]
-        (fd: c_int, from: *const c_void, bytes: size_t, offset: off_t) -> ssize_t;
-    readv => readv_with [libc::SYS_readv]
-        (fd: c_int, to: *const iovec, count: c_int) -> ssize_t;
-    writev => writev_with [libc::SYS_writev]
-        (fd: c_int, from: *const iovec, count: c_int) -> ssize_t;
-    preadv | preadv64 => preadv_with [libc::SYS_preadv]
-        (fd: c_int, to: *const iovec, count: c_int, offset: off_t) -> ssize_t;
-    pwritev | pwritev64 => pwritev_with [libc::SYS_pwritev]
-        (fd: c_int, from: *const iovec, count: c_int, offset: off_t) -> ssize_t;
-    preadv2 | preadv64v2 => preadv2_with []
-        (fd: c_int, to: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
-    pwritev2 | pwritev64v2 => pwritev2_with []
-        (fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
-    __read_chk => read_chk_with []
-        (fd: c_int, to: *mut c_void, bytes: size_t, room: size_t) -> ssize_t;
-    __pread_chk | __pread64_chk => pread_chk_with []
-        (fd: c_int, to: *mut c_void, bytes: size_t, offset: off_t, room: size_t) -> ssize_t;
     copy_file_range => copy_with []
         (from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t,
          flags: u32) -> ssize_t;
@@ -55,6 +26,51 @@ interpose! {
     splice => splice_with []
         (from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, bytes: size_t,
          flags: u32) -> ssize_t;
+}
+
+within! {
+    read | __read => read_with [libc::SYS_read]
+        (fd: c_int, to: *mut c_void, bytes: size_t) -> ssize_t
+        { real: gate::pass(&Transfer::here(Call::Read, fd, bytes), real) }
+    write | __write => write_with [libc::SYS_write]
+        (fd: c_int, from: *const c_void, bytes: size_t) -> ssize_t
+        { real: gate::pass(&Transfer::here(Call::Write, fd, bytes), real) }
+    pwrite | pwrite64 | __pwrite64 => pwrite_with [libc::SYS_pwrite64]
+        (fd: c_int, from: *const c_void, bytes: size_t, offset: off_t) -> ssize_t
+        { real: gate::pass(&at(Call::Pwrite, fd, bytes, offset), real) }
+    readv => readv_with [libc::SYS_readv] (fd: c_int, to: *const iovec, count: c_int) -> ssize_t
+        { real: gate::pass(&listed(Call::Readv, fd, to, count, None), real) }
+    writev => writev_with [libc::SYS_writev]
+        (fd: c_int, from: *const iovec, count: c_int) -> ssize_t
+        { real: gate::pass(&listed(Call::Writev, fd, from, count, None), real) }
+    preadv | preadv64 => preadv_with [libc::SYS_preadv]
+        (fd: c_int, to: *const iovec, count: c_int, offset: off_t) -> ssize_t
+        { real: gate::pass(&triable(listed(Call::Preadv, fd, to, count, Some(offset))), real) }
+    pwritev | pwritev64 => pwritev_with [libc::SYS_pwritev]
+        (fd: c_int, from: *const iovec, count: c_int, offset: off_t) -> ssize_t
+        { real: gate::pass(&listed(Call::Pwritev, fd, from, count, Some(offset)), real) }
+    preadv2 | preadv64v2 => preadv2_with []
+        (fd: c_int, to: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t
+        { real: {
+            // Its flags make it unlike the one that would be tried, so none is.
+            let impatient = flags & libc::RWF_NOWAIT != 0;
+            let transfer = listed(Call::Preadv2, fd, to, count, Some(offset));
+            gate::pass(&Transfer { impatient, ..transfer }, real)
+        } }
+    pwritev2 | pwritev64v2 => pwritev2_with []
+        (fd: c_int, from: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t
+        { real: {
+            let synchronous = flags & (libc::RWF_SYNC | libc::RWF_DSYNC) != 0;
+            let transfer = listed(Call::Pwritev2, fd, from, count, Some(offset));
+            gate::pass(&Transfer { synchronous, ..transfer }, real)
+        } }
+    // The checked ones may end the program where the buffer is too small, so that none is tried.
+    __read_chk => read_chk_with []
+        (fd: c_int, to: *mut c_void, bytes: size_t, room: size_t) -> ssize_t
+        { real: gate::pass(&Transfer::here(Call::Read, fd, bytes), real) }
+    __pread_chk | __pread64_chk => pread_chk_with []
+        (fd: c_int, to: *mut c_void, bytes: size_t, offset: off_t, room: size_t) -> ssize_t
+        { real: gate::pass(&at(Call::Pread, fd, bytes, offset), real) }
 }
 
 counted! {
@@ -85,14 +101,9 @@ const fn listed(
     Transfer { list: Some((list, count)), ..transfer }
 }
 
-unsafe fn read_with(next: ReadFn, fd: c_int, to: *mut c_void, bytes: size_t) -> ssize_t {
-    // SAFETY: the program's own call; no buffers are tried.
-    unsafe { gate::pass(&Transfer::here(Call::Read, fd, bytes), || next(fd, to, bytes)) }
-}
-
-unsafe fn write_with(next: WriteFn, fd: c_int, from: *const c_void, bytes: size_t) -> ssize_t {
-    // SAFETY: as above.
-    unsafe { gate::pass(&Transfer::here(Call::Write, fd, bytes), || next(fd, from, bytes)) }
+/// A transfer whose buffers may be tried first.
+const fn triable(transfer: Transfer) -> Transfer {
+    Transfer { is_triable: true, ..transfer }
 }
 
 unsafe fn pread_with(
@@ -103,125 +114,10 @@ unsafe fn pread_with(
     offset: off_t,
 ) -> ssize_t {
     let one = iovec { iov_base: to, iov_len: bytes };
-    let mut transfer = at(Call::Pread, fd, bytes, offset);
-    transfer.list = Some((&raw const one, 1));
-    transfer.is_triable = true;
+    let transfer =
+        Transfer { list: Some((&raw const one, 1)), ..at(Call::Pread, fd, bytes, offset) };
     // SAFETY: the program's own call, whose buffer may be tried first.
-    unsafe { gate::pass(&transfer, || next(fd, to, bytes, offset)) }
-}
-
-unsafe fn pwrite_with(
-    next: PwriteFn,
-    fd: c_int,
-    from: *const c_void,
-    bytes: size_t,
-    offset: off_t,
-) -> ssize_t {
-    let transfer = at(Call::Pwrite, fd, bytes, offset);
-    // SAFETY: the program's own call.
-    unsafe { gate::pass(&transfer, || next(fd, from, bytes, offset)) }
-}
-
-unsafe fn readv_with(next: VectorFn, fd: c_int, to: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the program's own call, with its list.
-    unsafe {
-        let transfer = listed(Call::Readv, fd, to, count, None);
-        gate::pass(&transfer, || next(fd, to, count))
-    }
-}
-
-unsafe fn writev_with(next: VectorFn, fd: c_int, from: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the program's own call, with its list.
-    unsafe {
-        let transfer = listed(Call::Writev, fd, from, count, None);
-        gate::pass(&transfer, || next(fd, from, count))
-    }
-}
-
-unsafe fn preadv_with(
-    next: VectorAtFn,
-    fd: c_int,
-    to: *const iovec,
-    count: c_int,
-    offset: off_t,
-) -> ssize_t {
-    // SAFETY: the program's own call, whose buffers may be tried first.
-    unsafe {
-        let mut transfer = listed(Call::Preadv, fd, to, count, Some(offset));
-        transfer.is_triable = true;
-        gate::pass(&transfer, || next(fd, to, count, offset))
-    }
-}
-
-unsafe fn pwritev_with(
-    next: VectorAtFn,
-    fd: c_int,
-    from: *const iovec,
-    count: c_int,
-    offset: off_t,
-) -> ssize_t {
-    // SAFETY: the program's own call, with its list.
-    unsafe {
-        let transfer = listed(Call::Pwritev, fd, from, count, Some(offset));
-        gate::pass(&transfer, || next(fd, from, count, offset))
-    }
-}
-
-unsafe fn preadv2_with(
-    next: VectorFlagsFn,
-    fd: c_int,
-    to: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the program's own call, with its list. Its flags make it unlike the one that would be
-    // tried, so none is.
-    unsafe {
-        let mut transfer = listed(Call::Preadv2, fd, to, count, Some(offset));
-        transfer.impatient = flags & libc::RWF_NOWAIT != 0;
-        gate::pass(&transfer, || next(fd, to, count, offset, flags))
-    }
-}
-
-unsafe fn pwritev2_with(
-    next: VectorFlagsFn,
-    fd: c_int,
-    from: *const iovec,
-    count: c_int,
-    offset: off_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the program's own call, with its list.
-    unsafe {
-        let mut transfer = listed(Call::Pwritev2, fd, from, count, Some(offset));
-        transfer.synchronous = flags & (libc::RWF_SYNC | libc::RWF_DSYNC) != 0;
-        gate::pass(&transfer, || next(fd, from, count, offset, flags))
-    }
-}
-
-unsafe fn read_chk_with(
-    next: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, size_t) -> ssize_t,
-    fd: c_int,
-    to: *mut c_void,
-    bytes: size_t,
-    room: size_t,
-) -> ssize_t {
-    // SAFETY: the program's own call.
-    unsafe { gate::pass(&Transfer::here(Call::Read, fd, bytes), || next(fd, to, bytes, room)) }
-}
-
-unsafe fn pread_chk_with(
-    next: unsafe extern "C-unwind" fn(c_int, *mut c_void, size_t, off_t, size_t) -> ssize_t,
-    fd: c_int,
-    to: *mut c_void,
-    bytes: size_t,
-    offset: off_t,
-    room: size_t,
-) -> ssize_t {
-    // SAFETY: the program's own call. It may end the program where the buffer is too small, so that
-    // it is not tried before.
-    unsafe { gate::pass(&at(Call::Pread, fd, bytes, offset), || next(fd, to, bytes, offset, room)) }
+    unsafe { gate::pass(&triable(transfer), || next(fd, to, bytes, offset)) }
 }
 
 /// Counts a call between two descriptors: bytes as read from one and written to the other, which is

@@ -30,6 +30,10 @@ counted! {
         (fd: c_int, offset: off_t, bytes: off_t, advice: c_int) -> c_int;
     readahead => readahead_with Advise (fd: c_int, offset: off_t, bytes: size_t) -> ssize_t;
     munmap => munmap_with Map (at: *mut c_void, bytes: size_t) -> c_int;
+    // The address is a variable argument, as `mmap` itself takes it.
+    mremap => mremap_with Map
+        (at: *mut c_void, bytes: size_t, new_bytes: size_t, flags: c_int, to: *mut c_void)
+        -> *mut c_void;
     madvise => madvise_with Advise (at: *mut c_void, bytes: size_t, advice: c_int) -> c_int;
     stat | stat64 | lstat | lstat64 => stat_with Stat
         (path: *const c_char, to: *mut c_void) -> c_int;

@@ -8,8 +8,8 @@ use afflux_node::calls::Call;
 use afflux_node::tally::Word;
 use libc::pid_t;
 
-use crate::next::{counted, interpose};
-use crate::{behind, raw, run, strangers};
+use crate::next::{counted, interpose, within};
+use crate::{behind, gate, raw, run, strangers, thread};
 
 type ForkFn = unsafe extern "C-unwind" fn() -> pid_t;
 type Words = *const *const c_char;
@@ -18,19 +18,15 @@ interpose! {
     fork | __fork => fork_with [] () -> pid_t;
     execve => execve_with [libc::SYS_execve]
         (path: *const c_char, arguments: Words, environment: Words) -> c_int;
-    execv => execv_with [] (path: *const c_char, arguments: Words) -> c_int;
-    execvp => execvp_with [] (file: *const c_char, arguments: Words) -> c_int;
-    execvpe => execvpe_with []
+    execv | execvp => execv_with [] (path: *const c_char, arguments: Words) -> c_int;
+    execvpe => execve_with []
         (file: *const c_char, arguments: Words, environment: Words) -> c_int;
     fexecve => fexecve_with [] (fd: c_int, arguments: Words, environment: Words) -> c_int;
     execveat => execveat_with []
         (folder: c_int, path: *const c_char, arguments: Words, environment: Words, flags: c_int)
         -> c_int;
-    posix_spawn => posix_spawn_with []
+    posix_spawn | posix_spawnp => spawn_with []
         (pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void,
-         arguments: Words, environment: Words) -> c_int;
-    posix_spawnp => posix_spawnp_with []
-        (pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
          arguments: Words, environment: Words) -> c_int;
 }
 
@@ -42,6 +38,26 @@ counted! {
         (start: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, a: usize,
          b: usize, c: usize) -> c_int;
     _exit | _Exit => exit_with Exit (status: c_int) -> ();
+}
+
+within! {
+    longjmp | _longjmp | siglongjmp | __longjmp_chk => jump_with []
+        (to: *mut c_void, value: c_int) -> ()
+        { real: {
+            jumps();
+            real()
+        } }
+}
+
+/// The program is about to leave whatever it is doing. If it does so in a signal handler, that may
+/// be a call which waits for its place, or has it.
+fn jumps() {
+    if run::active().is_some() {
+        gate::jumped();
+        if thread::leave() {
+            raw::allow_cancellation(raw::ENABLED);
+        }
+    }
 }
 
 /// The C library's `fork` under the name `vfork`, which POSIX allows: the child of a true `vfork`
@@ -127,31 +143,6 @@ unsafe fn execv_with(
     }
 }
 
-unsafe fn execvp_with(
-    next: unsafe extern "C-unwind" fn(*const c_char, Words) -> c_int,
-    file: *const c_char,
-    arguments: Words,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        becomes(file, raw::environment());
-        next(file, arguments)
-    }
-}
-
-unsafe fn execvpe_with(
-    next: unsafe extern "C-unwind" fn(*const c_char, Words, Words) -> c_int,
-    file: *const c_char,
-    arguments: Words,
-    environment: Words,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        becomes(file, environment);
-        next(file, arguments, environment)
-    }
-}
-
 unsafe fn fexecve_with(
     next: unsafe extern "C-unwind" fn(c_int, Words, Words) -> c_int,
     fd: c_int,
@@ -189,7 +180,7 @@ type SpawnFn = unsafe extern "C-unwind" fn(
     Words,
 ) -> c_int;
 
-unsafe fn posix_spawn_with(
+unsafe fn spawn_with(
     next: SpawnFn,
     pid: *mut pid_t,
     path: *const c_char,
@@ -202,22 +193,6 @@ unsafe fn posix_spawn_with(
     unsafe {
         spawns(path, environment);
         next(pid, path, actions, attributes, arguments, environment)
-    }
-}
-
-unsafe fn posix_spawnp_with(
-    next: SpawnFn,
-    pid: *mut pid_t,
-    file: *const c_char,
-    actions: *const c_void,
-    attributes: *const c_void,
-    arguments: Words,
-    environment: Words,
-) -> c_int {
-    // SAFETY: as above.
-    unsafe {
-        spawns(file, environment);
-        next(pid, file, actions, attributes, arguments, environment)
     }
 }
 

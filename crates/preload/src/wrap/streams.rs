@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use afflux_node::calls::Call;
 use libc::{FILE, off_t, size_t, ssize_t};
 
-use crate::next::{counted, interpose};
+use crate::next::{counted, interpose, within};
 use crate::stream::{self, Stream, Wants};
 use crate::{behind, descriptors, run};
 
@@ -54,7 +54,21 @@ interpose! {
     fseeko | fseeko64 => fseeko_with [] (file: *mut FILE, offset: off_t, whence: c_int) -> c_int;
     fgetpos | fgetpos64 => fgetpos_with [] (file: *mut FILE, to: *mut c_void) -> c_int;
     fsetpos | fsetpos64 => fsetpos_with [] (file: *mut FILE, from: *const c_void) -> c_int;
-    rewind | __fpurge => rewind_with [] (file: *mut FILE) -> ();
+    rewind => rewind_with [] (file: *mut FILE) -> ();
+}
+
+// A stream gets another buffer when the bytes in the one that it has are written, or given back.
+within! {
+    setvbuf => setvbuf_with []
+        (file: *mut FILE, buffer: *mut c_char, mode: c_int, bytes: size_t) -> c_int
+        { real: stream::write(Call::StreamSeek, file, None, real, |_| 0) }
+    setbuf => setbuf_with [] (file: *mut FILE, buffer: *mut c_char) -> ()
+        { real: stream::write(Call::StreamSeek, file, None, real, |()| 0) }
+    setbuffer => setbuffer_with [] (file: *mut FILE, buffer: *mut c_char, bytes: size_t) -> ()
+        { real: stream::write(Call::StreamSeek, file, None, real, |()| 0) }
+    setlinebuf => setlinebuf_with [] (file: *mut FILE) -> ()
+        { real: stream::write(Call::StreamSeek, file, None, real, |()| 0) }
+    __fpurge => purge_with [] (file: *mut FILE) -> () { real: stream::purge(file, real) }
 }
 
 counted! {

@@ -6,10 +6,10 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use afflux_node::calls::Call;
-use libc::{FILE, wchar_t};
+use libc::{FILE, size_t, wchar_t};
 
 use crate::gate::{self, Transfer};
-use crate::next::interpose;
+use crate::next::within;
 use crate::stream::{self, Wants};
 
 /// A gathered list of arguments.
@@ -17,35 +17,65 @@ type Rest = *mut c_void;
 /// A character of a wide stream, or its end.
 type Wide = u32;
 
-type PrintFn = unsafe extern "C-unwind" fn(*mut FILE, *const c_char, Rest) -> c_int;
-type PrintChkFn = unsafe extern "C-unwind" fn(*mut FILE, c_int, *const c_char, Rest) -> c_int;
-
-interpose! {
-    vfprintf => vfprintf_with [] (file: *mut FILE, format: *const c_char, rest: Rest) -> c_int;
-    vprintf => vprintf_with [] (format: *const c_char, rest: Rest) -> c_int;
+within! {
+    vfprintf => vfprintf_with [] (file: *mut FILE, format: *const c_char, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamPrint, file, None, real, printed) }
+    vprintf => vprintf_with [] (format: *const c_char, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamPrint, stream::stdout, None, real, printed) }
     __vfprintf_chk => vfprintf_chk_with []
-        (file: *mut FILE, flag: c_int, format: *const c_char, rest: Rest) -> c_int;
+        (file: *mut FILE, flag: c_int, format: *const c_char, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamPrint, file, None, real, printed) }
     __vprintf_chk => vprintf_chk_with []
-        (flag: c_int, format: *const c_char, rest: Rest) -> c_int;
-    vdprintf => vdprintf_with [] (fd: c_int, format: *const c_char, rest: Rest) -> c_int;
+        (flag: c_int, format: *const c_char, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamPrint, stream::stdout, None, real, printed) }
+    vdprintf => vdprintf_with [] (fd: c_int, format: *const c_char, rest: Rest) -> c_int
+        { real: print_to(fd, real) }
     __vdprintf_chk => vdprintf_chk_with []
-        (fd: c_int, flag: c_int, format: *const c_char, rest: Rest) -> c_int;
-    vfscanf | __isoc99_vfscanf | __isoc23_vfscanf => vfscanf_with []
-        (file: *mut FILE, format: *const c_char, rest: Rest) -> c_int;
-    vscanf | __isoc99_vscanf | __isoc23_vscanf => vscanf_with []
-        (format: *const c_char, rest: Rest) -> c_int;
+        (fd: c_int, flag: c_int, format: *const c_char, rest: Rest) -> c_int
+        { real: print_to(fd, real) }
     vfwprintf => vfwprintf_with []
-        (file: *mut FILE, format: *const wchar_t, rest: Rest) -> c_int;
+        (file: *mut FILE, format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamWriteWide, file, None, real, printed) }
+    vwprintf => vwprintf_with [] (format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamWriteWide, stream::stdout, None, real, printed) }
     __vfwprintf_chk => vfwprintf_chk_with []
-        (file: *mut FILE, flag: c_int, format: *const wchar_t, rest: Rest) -> c_int;
+        (file: *mut FILE, flag: c_int, format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamWriteWide, file, None, real, printed) }
+    __vwprintf_chk => vwprintf_chk_with []
+        (flag: c_int, format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::write(Call::StreamWriteWide, stream::stdout, None, real, printed) }
+    vfscanf | __isoc99_vfscanf | __isoc23_vfscanf => vfscanf_with []
+        (file: *mut FILE, format: *const c_char, rest: Rest) -> c_int
+        { real: stream::read(Call::StreamScan, file, Wants::Some, real, |_| None) }
+    vscanf | __isoc99_vscanf | __isoc23_vscanf => vscanf_with []
+        (format: *const c_char, rest: Rest) -> c_int
+        { real: stream::read(Call::StreamScan, stream::stdin, Wants::Some, real, |_| None) }
     vfwscanf | __isoc99_vfwscanf | __isoc23_vfwscanf => vfwscanf_with []
-        (file: *mut FILE, format: *const wchar_t, rest: Rest) -> c_int;
-    fgetwc | getwc | fgetwc_unlocked | getwc_unlocked => getwc_with [] (file: *mut FILE) -> Wide;
+        (file: *mut FILE, format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None) }
+    vwscanf | __isoc99_vwscanf | __isoc23_vwscanf => vwscanf_with []
+        (format: *const wchar_t, rest: Rest) -> c_int
+        { real: stream::read(Call::StreamReadWide, stream::stdin, Wants::Some, real, |_| None) }
+    fgetwc | getwc | fgetwc_unlocked | getwc_unlocked => getwc_with [] (file: *mut FILE) -> Wide
+        { real: stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None) }
+    getwchar | getwchar_unlocked => getwchar_with [] () -> Wide
+        { real: stream::read(Call::StreamReadWide, stream::stdin, Wants::Some, real, |_| None) }
     fgetws | fgetws_unlocked => fgetws_with []
-        (to: *mut wchar_t, count: c_int, file: *mut FILE) -> *mut wchar_t;
+        (to: *mut wchar_t, count: c_int, file: *mut FILE) -> *mut wchar_t
+        { real: stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None) }
+    __fgetws_chk | __fgetws_unlocked_chk => fgetws_chk_with []
+        (to: *mut wchar_t, room: size_t, count: c_int, file: *mut FILE) -> *mut wchar_t
+        { real: stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None) }
     fputwc | putwc | fputwc_unlocked | putwc_unlocked => putwc_with []
-        (wide: wchar_t, file: *mut FILE) -> Wide;
-    fputws | fputws_unlocked => fputws_with [] (text: *const wchar_t, file: *mut FILE) -> c_int;
+        (wide: wchar_t, file: *mut FILE) -> Wide
+        { real: stream::write(Call::StreamWriteWide, file, None, real, put) }
+    putwchar | putwchar_unlocked => putwchar_with [] (wide: wchar_t) -> Wide
+        { real: stream::write(Call::StreamWriteWide, stream::stdout, None, real, put) }
+    fputws | fputws_unlocked => fputws_with [] (text: *const wchar_t, file: *mut FILE) -> c_int
+        { real: {
+            let produced = |result: &c_int| if *result < 0 { 0 } else { encoded_text(text) };
+            stream::write(Call::StreamWriteWide, file, None, real, produced)
+        } }
 }
 
 /// The names whose arguments are gathered in C: a jump to the function that does so, which finds
@@ -105,141 +135,11 @@ fn printed(result: &c_int) -> u64 {
     u64::try_from(*result).unwrap_or(0)
 }
 
-unsafe fn vfprintf_with(
-    next: PrintFn,
-    file: *mut FILE,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: the program's own call; so below.
-    let real = || unsafe { next(file, format, rest) };
-    stream::write(Call::StreamPrint, file, None, real, printed)
-}
-
-unsafe fn vprintf_with(
-    next: unsafe extern "C-unwind" fn(*const c_char, Rest) -> c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above; the variable is the C library's.
-    unsafe {
-        stream::write(Call::StreamPrint, stream::stdout, None, || next(format, rest), printed)
-    }
-}
-
-unsafe fn vfprintf_chk_with(
-    next: PrintChkFn,
-    file: *mut FILE,
-    flag: c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(file, flag, format, rest) };
-    stream::write(Call::StreamPrint, file, None, real, printed)
-}
-
-unsafe fn vprintf_chk_with(
-    next: unsafe extern "C-unwind" fn(c_int, *const c_char, Rest) -> c_int,
-    flag: c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above; the variable is the C library's.
-    let (file, real) = unsafe { (stream::stdout, || next(flag, format, rest)) };
-    stream::write(Call::StreamPrint, file, None, real, printed)
-}
-
-unsafe fn vdprintf_with(
-    next: unsafe extern "C-unwind" fn(c_int, *const c_char, Rest) -> c_int,
-    fd: c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
+/// A call that prints to a descriptor; its length shows when it has ended.
+fn print_to(fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
     let transfer = Transfer::here(Call::Print, fd, 0);
-    // SAFETY: as above.
-    unsafe { gate::pass(&transfer, || next(fd, format, rest) as isize) as c_int }
-}
-
-unsafe fn vdprintf_chk_with(
-    next: unsafe extern "C-unwind" fn(c_int, c_int, *const c_char, Rest) -> c_int,
-    fd: c_int,
-    flag: c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    let transfer = Transfer::here(Call::Print, fd, 0);
-    // SAFETY: as above.
-    unsafe { gate::pass(&transfer, || next(fd, flag, format, rest) as isize) as c_int }
-}
-
-unsafe fn vfscanf_with(next: PrintFn, file: *mut FILE, format: *const c_char, rest: Rest) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(file, format, rest) };
-    stream::read(Call::StreamScan, file, Wants::Some, real, |_| None)
-}
-
-unsafe fn vscanf_with(
-    next: unsafe extern "C-unwind" fn(*const c_char, Rest) -> c_int,
-    format: *const c_char,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above; the variable is the C library's.
-    let (file, real) = unsafe { (stream::stdin, || next(format, rest)) };
-    stream::read(Call::StreamScan, file, Wants::Some, real, |_| None)
-}
-
-unsafe fn vfwprintf_with(
-    next: unsafe extern "C-unwind" fn(*mut FILE, *const wchar_t, Rest) -> c_int,
-    file: *mut FILE,
-    format: *const wchar_t,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(file, format, rest) };
-    stream::write(Call::StreamWriteWide, file, None, real, printed)
-}
-
-unsafe fn vfwprintf_chk_with(
-    next: unsafe extern "C-unwind" fn(*mut FILE, c_int, *const wchar_t, Rest) -> c_int,
-    file: *mut FILE,
-    flag: c_int,
-    format: *const wchar_t,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(file, flag, format, rest) };
-    stream::write(Call::StreamWriteWide, file, None, real, printed)
-}
-
-unsafe fn vfwscanf_with(
-    next: unsafe extern "C-unwind" fn(*mut FILE, *const wchar_t, Rest) -> c_int,
-    file: *mut FILE,
-    format: *const wchar_t,
-    rest: Rest,
-) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(file, format, rest) };
-    stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None)
-}
-
-unsafe fn getwc_with(
-    next: unsafe extern "C-unwind" fn(*mut FILE) -> Wide,
-    file: *mut FILE,
-) -> Wide {
-    // SAFETY: as above.
-    stream::read(Call::StreamReadWide, file, Wants::Some, || unsafe { next(file) }, |_| None)
-}
-
-unsafe fn fgetws_with(
-    next: unsafe extern "C-unwind" fn(*mut wchar_t, c_int, *mut FILE) -> *mut wchar_t,
-    to: *mut wchar_t,
-    count: c_int,
-    file: *mut FILE,
-) -> *mut wchar_t {
-    // SAFETY: as above.
-    let real = || unsafe { next(to, count, file) };
-    stream::read(Call::StreamReadWide, file, Wants::Some, real, |_| None)
+    // SAFETY: it has no list of buffers.
+    unsafe { gate::pass(&transfer, || real() as isize) as c_int }
 }
 
 /// Bytes of a character in UTF-8, the encoding of nearly all wide streams.
@@ -252,32 +152,22 @@ const fn encoded(wide: u32) -> u64 {
     }
 }
 
-unsafe fn putwc_with(
-    next: unsafe extern "C-unwind" fn(wchar_t, *mut FILE) -> Wide,
-    wide: wchar_t,
-    file: *mut FILE,
-) -> Wide {
-    let produced = |result: &Wide| if *result == Wide::MAX { 0 } else { encoded(wide as u32) };
-    // SAFETY: as above.
-    stream::write(Call::StreamWriteWide, file, None, || unsafe { next(wide, file) }, produced)
+/// What a call has put that returns the character, or the end of the stream when it failed.
+fn put(result: &Wide) -> u64 {
+    if *result == Wide::MAX { 0 } else { encoded(*result) }
 }
 
-unsafe fn fputws_with(
-    next: unsafe extern "C-unwind" fn(*const wchar_t, *mut FILE) -> c_int,
-    text: *const wchar_t,
-    file: *mut FILE,
-) -> c_int {
-    // SAFETY: as above.
-    let real = || unsafe { next(text, file) };
-    let produced = |result: &c_int| {
-        let (mut at, mut bytes) = (text, 0);
-        // SAFETY: the call has just read the text up to its zero.
-        while *result >= 0 && unsafe { *at } != 0 {
-            // SAFETY: as above.
-            bytes += encoded(unsafe { *at } as u32);
-            at = at.wrapping_add(1);
-        }
-        bytes
-    };
-    stream::write(Call::StreamWriteWide, file, None, real, produced)
+/// Bytes of a text in UTF-8.
+///
+/// # Safety
+/// It must end with a zero.
+unsafe fn encoded_text(text: *const wchar_t) -> u64 {
+    let (mut at, mut bytes) = (text, 0);
+    // SAFETY: as promised.
+    while unsafe { *at } != 0 {
+        // SAFETY: as above.
+        bytes += encoded(unsafe { *at } as u32);
+        at = at.wrapping_add(1);
+    }
+    bytes
 }
