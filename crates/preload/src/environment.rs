@@ -16,7 +16,7 @@ pub(crate) struct Environment {
     pub(crate) roots: Vec<Vec<u8>>,
     /// `AFFLUX_START`: when the run started, in nanoseconds of the machine's clock.
     pub(crate) start: Time,
-    /// `AFFLUX_JOB`: in whose name requests are made; empty for controllers of its own.
+    /// `AFFLUX_JOB`: in whose name requests are made.
     pub(crate) job: String,
     /// `AFFLUX_SETTING`: the setting, for controllers of the process's own.
     pub(crate) setting: String,
