@@ -36,14 +36,12 @@ pub fn remove_if_unused(path: &CStr) -> bool {
     let name = path.to_bytes();
     let is_number = |name: &std::ffi::OsStr| name.as_encoded_bytes()[0].is_ascii_digit();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let maps = processes
+    let mut maps = processes
         .filter(|process| is_number(&process.file_name()))
         .filter_map(|process| std::fs::read(process.path().join("maps")).ok());
-    let mut used = maps.flat_map(|maps| {
-        let ends = maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(name));
-        ends.then_some(())
-    });
-    used.next().is_none() && rustix::fs::unlink(path).is_ok()
+    let is_used =
+        maps.any(|maps| maps.split(|byte| *byte == b'\n').any(|line| line.ends_with(name)));
+    !is_used && rustix::fs::unlink(path).is_ok()
 }
 
 fn failed(doing: &'static str) -> impl Fn(Errno) -> AttachError {

@@ -27,22 +27,14 @@ impl Shared {
     /// There are too many jobs.
     pub fn tenant(&self, name: &str) -> Result<u32, Full> {
         let hash = names::hash(name.as_bytes()).max(1);
-        if let Some(tenant) = self.named(hash) {
-            return Ok(tenant);
-        }
-        let header = &self.memory.image.header;
-        self.lock(&header.jobs_writer)?;
-        let made = match self.named(hash) {
-            Some(tenant) => Ok(tenant),
-            None => self.free_place().map(|(_, job)| {
-                let tenant = FIRST_NAMED + header.tenants.fetch_add(1, Relaxed);
+        let (_, job) = self.place(
+            || self.named(hash),
+            |job| {
                 names::write(&job.name, hash, name);
-                self.open(job, tenant);
-                tenant
-            }),
-        };
-        header.jobs_writer.store(0, Release);
-        made
+                FIRST_NAMED + self.memory.image.header.tenants.fetch_add(1, Relaxed)
+            },
+        )?;
+        Ok((job.tenant.load(Acquire) as u32).saturating_sub(1))
     }
 
     /// The name of a job, as far as it was kept. Allocates.
@@ -57,11 +49,9 @@ impl Shared {
         }
     }
 
-    fn named(&self, hash: u64) -> Option<u32> {
-        let of = |job: &&Job| job.tenant.load(Acquire) != 0 && job.name.hash.load(Relaxed) == hash;
-        let job = self.memory.image.jobs.iter().find(of)?;
-        job.kept.store(clock::now().as_nanos(), Relaxed);
-        (job.tenant.load(Acquire) as u32).checked_sub(1)
+    fn named(&self, hash: u64) -> Option<usize> {
+        let of = |job: &Job| job.tenant.load(Acquire) != 0 && job.name.hash.load(Relaxed) == hash;
+        self.memory.image.jobs.iter().position(of)
     }
 
     /// The index of a job's entry, if it has one.
@@ -72,25 +62,37 @@ impl Shared {
 
     /// A job's entry, made when there is none.
     pub(super) fn job(&self, tenant: u32) -> Result<(usize, &'static Job), Full> {
-        let known = || self.job_of(tenant).map(|number| (number, &self.memory.image.jobs[number]));
-        if let Some((number, job)) = known() {
+        let number = |job: &Job| {
+            names::write(&job.name, 0, "");
+            tenant
+        };
+        self.place(|| self.job_of(tenant), number)
+    }
+
+    /// The entry that `find` finds; else a free one, which `name` names, returning its number.
+    fn place(
+        &self,
+        find: impl Fn() -> Option<usize>,
+        name: impl FnOnce(&Job) -> u32,
+    ) -> Result<(usize, &'static Job), Full> {
+        let image = self.memory.image;
+        let found = || find().map(|number| (number, &image.jobs[number]));
+        if let Some((number, job)) = found() {
             job.kept.store(clock::now().as_nanos(), Relaxed);
             return Ok((number, job));
         }
-        let writer = &self.memory.image.header.jobs_writer;
+        let writer = &image.header.jobs_writer;
         self.lock(writer)?;
-        let made = known().map_or_else(
+        let placed = found().map_or_else(
             || {
                 let (number, job) = self.free_place()?;
-                job.name.hash.store(0, Relaxed);
-                job.name.length.store(0, Relaxed);
-                self.open(job, tenant);
+                self.open(job, name(job));
                 Ok((number, job))
             },
             Ok,
         );
         writer.store(0, Release);
-        made
+        placed
     }
 
     /// Makes a free place that of `tenant`. Only for who has the lock of the table.

@@ -114,8 +114,8 @@ unsafe fn pread_with(
     offset: off_t,
 ) -> ssize_t {
     let one = iovec { iov_base: to, iov_len: bytes };
-    let transfer =
-        Transfer { list: Some((&raw const one, 1)), ..at(Call::Pread, fd, bytes, offset) };
+    let list = Some((&raw const one, 1));
+    let transfer = triable(Transfer { list, ..at(Call::Pread, fd, bytes, offset) });
     // SAFETY: the program's own call, whose buffer may be tried first.
     unsafe { gate::pass(&triable(transfer), || next(fd, to, bytes, offset)) }
 }
