@@ -388,7 +388,7 @@ fn capacity_is_kept_and_removal_gives_it_back() {
         assert_eq!(ask(&engine, write(1, 0, vec![1; 1 << 20])).outcome, Ok(Answer::Done));
         let full = ask(&engine, write(2, 1 << 20, vec![1])).outcome;
         assert_eq!(full, Err(EngineError::NoSpace { server: "storage 0".to_owned() }));
-        assert_eq!(server.report().statistics.stored_bytes, 1 << 20);
+        assert_eq!(server.report().statistics.stored_bytes, Some(1 << 20));
         let remove = Operation::Remove { object: OBJECT };
         let removed = ask(&engine, Request::new(3, Place::Storage(0), remove));
         assert_eq!(removed.outcome, Ok(Answer::Done));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use afflux_core::units::{display_bytes, parse_bytes};
+use afflux_core::units::parse_bytes;
 use afflux_store::lab::cluster::serve::{ServeError, serve};
 use afflux_store::lab::cluster::state::{LabState, StateError};
 use afflux_store::lab::cluster::status::{LabStatus, ServerStatus};
@@ -13,6 +13,7 @@ use afflux_store::lab::server::CreditReport;
 use clap::{Args, Subcommand};
 
 use crate::failure::{Failure, Status};
+use crate::tables::round_bytes;
 
 /// Arguments of `afflux lab`.
 #[derive(Debug, Args)]
@@ -203,6 +204,7 @@ fn row(server: &ServerStatus) -> [String; 8] {
     };
     let report = server.report.clone().unwrap_or_default();
     let counted = report.statistics;
+    let stored = counted.stored_bytes.map_or_else(|| "?".to_owned(), round_bytes);
     [
         server.name.clone(),
         state,
@@ -211,8 +213,8 @@ fn row(server: &ServerStatus) -> [String; 8] {
         round_bytes(counted.written_bytes),
         format!("{} (max {})", counted.queue_depth, counted.queue_depth_max),
         match report.capacity_bytes {
-            Some(most) => format!("{} of {}", round_bytes(counted.stored_bytes), round_bytes(most)),
-            None => round_bytes(counted.stored_bytes),
+            Some(most) => format!("{stored} of {}", round_bytes(most)),
+            None => stored,
         },
         report.device,
     ]
@@ -253,17 +255,6 @@ fn print_credits(out: &mut dyn Write, server: &str, report: &CreditReport) -> io
     Ok(())
 }
 
-/// A size in at most five digits; below 10 KiB it is exact.
-fn round_bytes(bytes: u64) -> String {
-    let shift = match bytes {
-        0..0x2800 => 0,
-        0x2800..0x28_0000 => 10,
-        0x28_0000..0xa_0000_0000 => 20,
-        _ => 30,
-    };
-    display_bytes(bytes >> shift << shift)
-}
-
 fn down(args: &DownArgs, talk: &mut dyn Write) -> Result<Status, LabError> {
     let dir = args.dir.clone().unwrap_or_else(default_dir);
     let ended = cluster::down(&dir, args.wipe)?;
@@ -279,15 +270,4 @@ fn down(args: &DownArgs, talk: &mut dyn Write) -> Result<Status, LabError> {
 fn print_json(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, value)?;
     writeln!(out)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_short() {
-        let shown = [0, 5000, 10_240, 3_000_000, 5 << 30, 50 << 30].map(round_bytes);
-        assert_eq!(shown, ["0 B", "5000 B", "10 KiB", "2 MiB", "5 GiB", "50 GiB"]);
-    }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod ctl;
+mod engine;
 pub(crate) mod guard;
 mod lab;
 mod quickstart;
@@ -32,6 +33,8 @@ enum Command {
     Quickstart(quickstart::QuickstartArgs),
     /// Start, stop and look at a lab: real servers with real bytes on this machine
     Lab(lab::LabArgs),
+    /// Look at the storage that a target is on: what it can do, and what its servers do
+    Engine(engine::EngineArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
@@ -67,6 +70,7 @@ impl CommandLine {
         match &self.command {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
+            Command::Engine(args) => engine::run(args, out, talk),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),

@@ -8,6 +8,7 @@ mod credits;
 mod external;
 mod lab;
 mod quickstart;
+mod rados;
 mod report;
 mod rules;
 mod search;

@@ -44,6 +44,12 @@ const UNSAFE: &[&str] = &[
     // Counters that are mapped, and the functions that the dynamic linker calls.
     "crates/preload/src/run.rs",
     "crates/preload/src/start.rs",
+    // Calls the functions of Ceph's client library, which are C's.
+    "crates/librados/src/cluster.rs",
+    "crates/librados/src/functions.rs",
+    "crates/librados/src/keys.rs",
+    "crates/librados/src/pool.rs",
+    "crates/librados/src/request.rs",
     // Maps the memory that processes share.
     "crates/node/src/shared/memory.rs",
     // The same for the board on which the tests of that count.

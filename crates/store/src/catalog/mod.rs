@@ -10,6 +10,7 @@ pub mod kept;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
+use afflux_core::layout::Layout;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Answer, CatalogOperation, EngineError, FileRecord};
@@ -124,7 +125,7 @@ impl Catalog {
                         Err(EngineError::Exists(name.clone()))
                     };
                 }
-                self.check_layout(layout)?;
+                check_layout(layout, self.servers)?;
                 let (name, layout) = (name.clone(), *layout);
                 let record = FileRecord { name, file: self.next, layout, size_bytes: 0 };
                 let change = Change::Created { record: record.clone(), origin };
@@ -232,23 +233,24 @@ impl Catalog {
                 origin: *origin,
             }))
     }
-
-    fn check_layout(&self, layout: &afflux_core::layout::Layout) -> Result<(), EngineError> {
-        let servers = self.servers;
-        let wrong = if layout.unit_bytes == 0 {
-            "the stripe unit is zero".to_owned()
-        } else if layout.count == 0 || layout.count > servers {
-            format!("{} stripes, with {servers} servers it must be 1 to {servers}", layout.count)
-        } else if layout.first_server >= servers {
-            format!("first server {}, the last one is {}", layout.first_server, servers - 1)
-        } else {
-            return Ok(());
-        };
-        Err(EngineError::Invalid(format!("layout: {wrong}")))
-    }
 }
 
-fn check_name(name: &str) -> Result<(), EngineError> {
+/// Refuses layouts that cannot be, over so many servers.
+pub(crate) fn check_layout(layout: &Layout, servers: u32) -> Result<(), EngineError> {
+    let wrong = if layout.unit_bytes == 0 {
+        "the stripe unit is zero".to_owned()
+    } else if layout.count == 0 || layout.count > servers {
+        format!("{} stripes, with {servers} servers it must be 1 to {servers}", layout.count)
+    } else if layout.first_server >= servers {
+        format!("first server {}, the last one is {}", layout.first_server, servers - 1)
+    } else {
+        return Ok(());
+    };
+    Err(EngineError::Invalid(format!("layout: {wrong}")))
+}
+
+/// Refuses what cannot be a file's name.
+pub(crate) fn check_name(name: &str) -> Result<(), EngineError> {
     let wrong = match name.len() {
         0 => "the name is empty".to_owned(),
         length if length > MAX_NAME_BYTES => {

@@ -95,6 +95,7 @@ struct Counters {
     depth: AtomicU64,
     depth_max: AtomicU64,
     busy_ns: AtomicU64,
+    waited_ns: AtomicU64,
 }
 
 impl DirsEngine {
@@ -185,6 +186,7 @@ impl Server {
             self.counters.depth.fetch_sub(1, Ordering::Relaxed);
             self.counters.requests.fetch_add(1, Ordering::Relaxed);
             self.counters.busy_ns.fetch_add(access.as_nanos(), Ordering::Relaxed);
+            self.counters.waited_ns.fetch_add(queued.as_nanos(), Ordering::Relaxed);
             done.send(Completion { tag, place, outcome, arrived, access, queued, credit: 0 });
         }
     }
@@ -260,6 +262,8 @@ impl Server {
             }
             Keeps::Names(catalog) => lock(catalog).journal_bytes(),
         };
+        let busy = Span::from_nanos(get(&counters.busy_ns));
+        let waited = Span::from_nanos(get(&counters.waited_ns));
         Ok(ServerStatistics {
             server: self.name.clone(),
             requests: get(&counters.requests),
@@ -267,8 +271,10 @@ impl Server {
             written_bytes: get(&counters.written_bytes),
             queue_depth: get(&counters.depth),
             queue_depth_max: get(&counters.depth_max),
-            busy_secs: Span::from_nanos(get(&counters.busy_ns)).as_secs_f64(),
-            stored_bytes,
+            busy_secs: busy.as_secs_f64(),
+            waited_secs: waited.as_secs_f64(),
+            answered_secs: (busy + waited).as_secs_f64(),
+            stored_bytes: Some(stored_bytes),
             bad_frames: 0,
         })
     }
@@ -292,7 +298,7 @@ impl Engine for DirsEngine {
         let server = match self.place(&request) {
             Ok(server) => server,
             Err(error) => {
-                done.send(ended(request.tag, request.place, error));
+                done.send(Completion::failed(request.tag, request.place, error));
                 return;
             }
         };
@@ -309,7 +315,8 @@ impl Engine for DirsEngine {
             if let Some(job) = found.and_then(|at| queue.jobs.remove(at)) {
                 drop(queue);
                 server.counters.depth.fetch_sub(1, Ordering::Relaxed);
-                job.done.send(ended(tag, job.request.place, EngineError::Cancelled));
+                let error = EngineError::Cancelled;
+                job.done.send(Completion::failed(tag, job.request.place, error));
                 return;
             }
         }
@@ -330,7 +337,7 @@ impl Drop for DirsEngine {
             server.work.notify_all();
             for job in jobs {
                 let error = EngineError::Cancelled;
-                job.done.send(ended(job.request.tag, job.request.place, error));
+                job.done.send(Completion::failed(job.request.tag, job.request.place, error));
             }
         }
         for thread in self.threads.drain(..) {
@@ -338,9 +345,4 @@ impl Drop for DirsEngine {
             let _ = thread.join();
         }
     }
-}
-
-fn ended(tag: u64, place: Place, error: EngineError) -> Completion {
-    let (access, queued) = (Span::ZERO, Span::ZERO);
-    Completion { tag, place, outcome: Err(error), arrived: clock::now(), access, queued, credit: 0 }
 }

@@ -20,6 +20,7 @@ pub mod conformance;
 pub mod dirs;
 pub mod lab;
 pub mod null;
+pub mod rados;
 pub mod registry;
 
 use std::sync::mpsc;
@@ -203,7 +204,7 @@ pub enum EngineError {
     #[error("the request was cancelled")]
     Cancelled,
     /// The server is full.
-    #[error("{server} has no space left: remove files, or start it with a larger --capacity")]
+    #[error("{server} has no space left: remove files, or give it more room")]
     NoSpace {
         /// Which server.
         server: String,
@@ -278,12 +279,37 @@ pub struct ServerStatistics {
     pub queue_depth: u64,
     /// The largest number there ever was.
     pub queue_depth_max: u64,
-    /// Time that its device was at work, in seconds.
+    /// Time that its device was at work, in seconds; zero when the engine cannot tell.
     pub busy_secs: f64,
-    /// Bytes kept.
-    pub stored_bytes: u64,
+    /// Time that requests waited before they were served, in seconds, summed over them; zero when
+    /// the engine cannot tell.
+    #[serde(default)]
+    pub waited_secs: f64,
+    /// Time from the arrival of requests to their answers, in seconds, summed over them; zero when
+    /// the engine cannot tell.
+    #[serde(default)]
+    pub answered_secs: f64,
+    /// Bytes kept; none when the engine cannot tell.
+    pub stored_bytes: Option<u64>,
     /// Frames that could not be read.
     pub bad_frames: u64,
+}
+
+impl ServerStatistics {
+    /// What was counted since `before`; what is there now, and its maximum, as they are now.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            requests: self.requests.saturating_sub(before.requests),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            busy_secs: self.busy_secs - before.busy_secs,
+            waited_secs: self.waited_secs - before.waited_secs,
+            answered_secs: self.answered_secs - before.answered_secs,
+            bad_frames: self.bad_frames.saturating_sub(before.bad_frames),
+            ..self.clone()
+        }
+    }
 }
 
 /// An object engine, as one client sees it.
@@ -353,6 +379,14 @@ impl CompletionQueue {
     /// The next completion, if one is there.
     pub fn poll(&self) -> Option<Completion> {
         self.receiver.try_recv().ok()
+    }
+}
+
+impl Completion {
+    /// The end, now, of a request that no server was asked.
+    pub(crate) fn failed(tag: u64, place: Place, error: EngineError) -> Self {
+        let (arrived, outcome) = (afflux_node::clock::now(), Err(error));
+        Self { tag, place, outcome, arrived, access: Span::ZERO, queued: Span::ZERO, credit: 0 }
     }
 }
 

@@ -11,6 +11,7 @@ use super::Engine;
 use super::dirs::{DirsEngine, DirsError};
 use super::lab::LabEngine;
 use super::null::NullEngine;
+use super::rados::{RadosEngine, RadosError, RadosStore};
 use crate::lab::cluster::default_dir;
 
 /// One known engine.
@@ -56,6 +57,12 @@ pub static ENGINES: &[EngineEntry] = &[
         },
     },
     EngineEntry {
+        name: "rados",
+        about: "pools of a Ceph cluster, each taken as one server",
+        grammar: "rados, rados:CONF or rados:USER@CONF:POOL,POOL,...",
+        read: |rest| Ok(EngineSpec::Rados(read_rados(rest.unwrap_or_default()))),
+    },
+    EngineEntry {
         name: "null",
         about: "four servers that answer at once, or after a delay, and keep no data",
         grammar: "null, or null:5ms to answer after 5 ms",
@@ -91,6 +98,8 @@ pub enum EngineSpec {
         /// Which.
         dirs: Vec<PathBuf>,
     },
+    /// Pools of a Ceph cluster.
+    Rados(RadosStore),
     /// Nothing behind it.
     Null {
         /// How long answers take.
@@ -130,6 +139,9 @@ pub enum ConnectError {
     /// The directories cannot be used.
     #[error(transparent)]
     Dirs(#[from] DirsError),
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Rados(#[from] RadosError),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -142,6 +154,7 @@ impl EngineSpec {
             Self::Lab { dir: Some(dir) } => Arc::new(LabEngine::connect(dir)?),
             Self::Lab { dir: None } => Arc::new(LabEngine::connect(&default_dir())?),
             Self::Dirs { dirs } => Arc::new(DirsEngine::open(dirs)?),
+            Self::Rados(store) => Arc::new(RadosEngine::connect(store)?),
             Self::Null { delay } => Arc::new(NullEngine::delayed(NULL_SERVERS, *delay)?),
         })
     }
@@ -175,11 +188,41 @@ impl fmt::Display for EngineSpec {
                 let dirs: Vec<_> = dirs.iter().map(|dir| dir.display().to_string()).collect();
                 format!("dirs:{}", dirs.join(","))
             }
+            Self::Rados(store) => written_rados(store),
             Self::Null { delay: Span::ZERO } => "null".to_owned(),
             Self::Null { delay } => format!("null:{delay}"),
         };
         f.pad(&text)
     }
+}
+
+/// Reads `USER@CONF:POOL,POOL`, of which each part may be missing.
+fn read_rados(text: &str) -> RadosStore {
+    let (place, pools) = text.split_once(':').unwrap_or((text, ""));
+    let (user, configuration) = match place.split_once('@') {
+        Some((user, configuration)) => (Some(user), configuration),
+        None => (None, place),
+    };
+    let kept = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    RadosStore {
+        user: user.and_then(kept),
+        configuration: kept(configuration).map(PathBuf::from),
+        pools: pools.split(',').filter_map(kept).collect(),
+    }
+}
+
+fn written_rados(store: &RadosStore) -> String {
+    let mut text = "rados".to_owned();
+    let user = store.user.as_ref().map(|user| format!("{user}@"));
+    let configuration = store.configuration.as_ref().map(|path| path.display().to_string());
+    if user.is_some() || configuration.is_some() || !store.pools.is_empty() {
+        text.push(':');
+    }
+    text.extend([user, configuration].into_iter().flatten());
+    if !store.pools.is_empty() {
+        text = format!("{text}:{}", store.pools.join(","));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -188,7 +231,18 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for text in ["lab", "lab:/tmp/x", "dirs:/a", "dirs:/a,/b", "null", "null:5ms"] {
+        for text in [
+            "lab",
+            "lab:/tmp/x",
+            "dirs:/a",
+            "dirs:/a,/b",
+            "null",
+            "null:5ms",
+            "rados",
+            "rados:/c",
+            "rados:me@/c:a,b",
+            "rados::a",
+        ] {
             assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
         }
         for (text, hint) in [("dirs:", "dirs:DIR"), ("null:5", "5ms"), ("", "lab, or lab:DIR")] {

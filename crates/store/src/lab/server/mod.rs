@@ -201,6 +201,8 @@ struct Counters {
     queue_depth: AtomicU64,
     queue_depth_max: AtomicU64,
     busy_ns: AtomicU64,
+    waited_ns: AtomicU64,
+    answered_ns: AtomicU64,
     bad_frames: AtomicU64,
     slow_clients: AtomicU64,
     expired: AtomicU64,
@@ -464,6 +466,7 @@ impl Core {
         // What passed here and was not the device's work was spent waiting.
         let now = clock::now();
         let queued = now.since(arrived).saturating_sub(reply.access);
+        self.counters.answer(now.since(arrived), queued);
         let credit = self.desk.as_ref().map_or(0, |desk| match late {
             true => desk.withdraw(&connection, now),
             false => desk.reply(&connection, &header, arrived, now),
@@ -493,7 +496,9 @@ impl Core {
             queue_depth: get(&counters.queue_depth),
             queue_depth_max: get(&counters.queue_depth_max),
             busy_secs: Span::from_nanos(get(&counters.busy_ns)).as_secs_f64(),
-            stored_bytes: self.service.stored_bytes(),
+            waited_secs: Span::from_nanos(get(&counters.waited_ns)).as_secs_f64(),
+            answered_secs: Span::from_nanos(get(&counters.answered_ns)).as_secs_f64(),
+            stored_bytes: Some(self.service.stored_bytes()),
             bad_frames: get(&counters.bad_frames),
         };
         let connected = self.connected();
@@ -514,6 +519,11 @@ impl Counters {
     fn enter(&self) {
         let depth = self.queue_depth.fetch_add(1, Ordering::Relaxed) + 1;
         self.queue_depth_max.fetch_max(depth, Ordering::Relaxed);
+    }
+
+    fn answer(&self, after: Span, queued: Span) {
+        self.answered_ns.fetch_add(after.as_nanos(), Ordering::Relaxed);
+        self.waited_ns.fetch_add(queued.as_nanos(), Ordering::Relaxed);
     }
 
     fn leave(&self) {
