@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""What `afflux bench` alone cannot compare on a Ceph cluster, in alternating rounds.
+
+usage: cluster.sh [OPTIONS] -- measure.py plain AFFLUX [ROUNDS]
+       cluster.sh [OPTIONS] -- measure.py shares AFFLUX WORKLOAD [ROUNDS]
+       cluster.sh [OPTIONS] -- measure.py groups AFFLUX WORKLOAD [ROUNDS]
+
+plain   the rados engine against a plain loop over the client library (plain.c, compiled here), with
+        the same sizes, places and requests under way; on four servers
+shares  two users of the same servers at once, each a process of its own, with windows that are the
+        same or not: what each gets
+groups  the clients of a workload on all servers, against each on servers of its own
+
+Means over the rounds with an interval of 95 %; ratios are taken within rounds. Each round takes all
+sides once, forwards and backwards in turn.
+"""
+
+import json
+import math
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LENGTH, SETTLE = 5, 1
+PLAIN_DEPTH, PLAIN_BYTES, PLAIN_POOLS = 16, 256 << 10, 4
+# Windows of the two users.
+SHARES = [(8, 8), (16, 2), (2, 16), (16, 4), (64, 8)]
+# Quantiles of Student's t at 97.5 % for 1, 2, ... degrees of freedom.
+T = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20]
+
+
+def interval(values):
+    """Mean and half width of its interval."""
+    mean = statistics.mean(values)
+    quantile = T[min(len(values) - 2, len(T) - 1)]
+    return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def shown(values, unit):
+    mean, wide = interval(values)
+    return f"{mean:8.2f} ±{wide:5.2f} {unit}"
+
+
+def rounds(count, sides):
+    """What each side's run gave, by round; each side is a function without arguments."""
+    found = {name: [] for name in sides}
+    for number in range(count):
+        print(f"round {number + 1} of {count}", file=sys.stderr)
+        for name in list(sides) if number % 2 == 0 else reversed(list(sides)):
+            found[name].append(sides[name]())
+    return found
+
+
+def bench(afflux, workload, policy):
+    """A run that has begun."""
+    command = [afflux, "bench", workload, "--on", "rados", "--policy", policy, "--json"]
+    command += ["--length", f"{LENGTH}s", "--settle", f"{SETTLE}s"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def summary(run):
+    """The numbers of a run that began."""
+    out, _ = run.communicate()
+    if run.returncode:
+        sys.exit(f"{run.args} ended with {run.returncode}")
+    return json.loads(out)["summary"]
+
+
+def plain(afflux, count):
+    with tempfile.TemporaryDirectory() as folder:
+        loop = folder + "/plain"
+        source = HERE + "/plain.c"
+        compile = ["cc", "-O2", source, "-o", loop, "-l:librados.so.2", "-lpthread"]
+        subprocess.run(compile, check=True)
+
+        def with_loop(kind):
+            words = [PLAIN_POOLS, kind, PLAIN_BYTES, PLAIN_DEPTH, LENGTH, SETTLE]
+            command = [loop, os.environ["CEPH_CONF"], *map(str, words)]
+            return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+        def with_engine(kind):
+            workload = f"{HERE}/workloads/plain-{kind}.toml"
+            return summary(bench(afflux, workload, f"fixed:{PLAIN_DEPTH}"))["total_mb_s"]
+
+        for kind in ["write", "read"]:
+            found = rounds(count, {"loop": lambda: with_loop(kind),
+                                   "engine": lambda: with_engine(kind)})
+            ratio = [100 * engine / loop for engine, loop in zip(found["engine"], found["loop"])]
+            print(f"{kind:6} loop {shown(found['loop'], 'MB/s')}   engine "
+                  f"{shown(found['engine'], 'MB/s')}   engine/loop {shown(ratio, '%')}")
+
+
+def user(text, name, folder):
+    """The workload under another name, so that its files are others."""
+    path = f"{folder}/{name}.toml"
+    with open(path, "w") as file:
+        file.write(re.sub(r'(?m)^name = "(.*)"', rf'name = "\1-{name}"', text, count=1))
+    return path
+
+
+def shares(afflux, workload, count):
+    with open(workload) as file, tempfile.TemporaryDirectory() as folder:
+        text = file.read()
+        users = [user(text, name, folder) for name in ["a", "b"]]
+        for one in users:
+            summary(bench(afflux, one, "none"))  # Makes its files.
+
+        def both(windows):
+            runs = [bench(afflux, one, f"fixed:{w}") for one, w in zip(users, windows)]
+            return [summary(run) for run in runs]
+
+        found = rounds(count, {windows: lambda windows=windows: both(windows)
+                               for windows in SHARES})
+        print("windows    MB/s of each                            share of the first   of windows")
+        for windows, runs in found.items():
+            rates = [[run[user]["total_mb_s"] for run in runs] for user in (0, 1)]
+            share = [100 * a / (a + b) for a, b in zip(*rates)]
+            print(f"{windows[0]:3} : {windows[1]:<3}  {shown(rates[0], '')}  {shown(rates[1], '')}"
+                  f"  {shown(share, '%')}   {100 * windows[0] / sum(windows):5.1f} %")
+
+
+def groups(afflux, workload, count):
+    with open(workload) as file, tempfile.TemporaryDirectory() as folder:
+        text = file.read()
+        apart = folder + "/apart.toml"
+        with open(apart, "w") as file:
+            file.write(text.replace("[files]\n", "[files]\nstripe_count = 1\n", 1))
+        together = user(text, "together", folder)
+        for one in [together, apart]:
+            summary(bench(afflux, one, "none"))  # Makes its files.
+        for policy in ["fixed:8", "fixed:32"]:
+            found = rounds(count, {"together": lambda: summary(bench(afflux, together, policy)),
+                                   "apart": lambda: summary(bench(afflux, apart, policy))})
+            rate = {side: [run["total_mb_s"] for run in runs] for side, runs in found.items()}
+            gain = [100 * (a / b - 1) for a, b in zip(rate["apart"], rate["together"])]
+            print(f"{policy:9} all on all servers {shown(rate['together'], 'MB/s')}   each on its "
+                  f"own {shown(rate['apart'], 'MB/s')}   gain {shown(gain, '%')}")
+
+
+def main():
+    words = sys.argv[1:]
+    wanted = {"plain": (plain, 2), "shares": (shares, 3), "groups": (groups, 3)}
+    if not words or words[0] not in wanted or "CEPH_CONF" not in os.environ:
+        sys.exit(__doc__)
+    run, count = wanted[words[0]]
+    if not count <= len(words) <= count + 1:
+        sys.exit(__doc__)
+    run(*words[1:count], int(words[count]) if len(words) > count else 6)
+
+
+main()
