@@ -292,7 +292,7 @@ impl Engine for DirsEngine {
         let server = match self.place(&request) {
             Ok(server) => server,
             Err(error) => {
-                done.send(ended(request.tag, request.place, error));
+                done.send(Completion::failed(request.tag, request.place, error));
                 return;
             }
         };
@@ -309,7 +309,8 @@ impl Engine for DirsEngine {
             if let Some(job) = found.and_then(|at| queue.jobs.remove(at)) {
                 drop(queue);
                 server.counters.depth.fetch_sub(1, Ordering::Relaxed);
-                job.done.send(ended(tag, job.request.place, EngineError::Cancelled));
+                let error = EngineError::Cancelled;
+                job.done.send(Completion::failed(tag, job.request.place, error));
                 return;
             }
         }
@@ -330,7 +331,8 @@ impl Drop for DirsEngine {
             server.work.notify_all();
             for job in jobs {
                 let error = EngineError::Cancelled;
-                job.done.send(ended(job.request.tag, job.request.place, error));
+                let Request { tag, place, .. } = job.request;
+                job.done.send(Completion::failed(tag, place, error));
             }
         }
         for thread in self.threads.drain(..) {
@@ -338,9 +340,4 @@ impl Drop for DirsEngine {
             let _ = thread.join();
         }
     }
-}
-
-fn ended(tag: u64, place: Place, error: EngineError) -> Completion {
-    let (access, queued) = (Span::ZERO, Span::ZERO);
-    Completion { tag, place, outcome: Err(error), arrived: clock::now(), access, queued, credit: 0 }
 }
