@@ -1,6 +1,7 @@
-//! What `--on` names: a lab, directories, any other engine, or a simulated scenario, as something
-//! to measure on.
+//! What `--on` names: a lab, directories, any other engine, wrappers around one, or a simulated
+//! scenario, as something to measure on.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use afflux_core::measure::Measurement;
@@ -8,7 +9,8 @@ use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
 use afflux_sim::SimTarget;
-use afflux_store::engine::registry::{EngineSpec, EngineSpecError};
+use afflux_store::engine::registry::{ENGINES, EngineSpec, EngineSpecError};
+use afflux_store::engine::wrap::WRAPPERS;
 use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
 use afflux_store::load::EngineTarget;
@@ -22,6 +24,26 @@ use crate::worlds::scenarios;
 const SERVERS: u32 = 4;
 const DEVICE: &str = "hdd";
 
+/// The one line about `--on` in the help of commands; the end of their help has the rest.
+pub(crate) const ABOUT: &str = "What to run on, as in lab (a running one, else one for this \
+    command), dirs:DIR,DIR, sim:SCENARIO, limit:16@lab; see below";
+
+/// The end of the help of a command that takes `--on`: what that may name, and `rest`.
+pub(crate) fn help(rest: &str) -> String {
+    let simulated = (SIMULATED, "a simulated scenario, shipped or a file; see afflux sim");
+    let engines = ENGINES.iter().map(|entry| (entry.grammar, entry.about));
+    let wrappers = WRAPPERS.iter().map(|entry| (entry.grammar, entry.about));
+    let mut text = "What --on takes:\n".to_owned();
+    for (grammar, about) in engines.chain([simulated]).chain(wrappers) {
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "  {grammar}\n          {about}");
+    }
+    format!("{text}\n{rest}")
+}
+
+/// How simulated targets are written.
+const SIMULATED: &str = "sim:SCENARIO, or sim:SCENARIO,KEY=VALUE,...";
+
 /// Opens the target written as `text`.
 pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, Failure> {
     let is_well = |status: LabStatus| status.is_well();
@@ -33,7 +55,7 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
         return Ok(Box::new(SimTarget::new(text, scenario)));
     }
     let spec: EngineSpec = text.parse().map_err(|error| match error {
-        EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; sim:SCENARIO")),
+        EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; or {SIMULATED}")),
         other => Failure::input(other),
     })?;
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.

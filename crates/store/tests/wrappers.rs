@@ -206,9 +206,8 @@ fn deadlines_count_from_submission() {
     let inner = Arc::new(Patient::default());
     let engine = one("limit:1", Arc::clone(&inner) as Arc<dyn Engine>);
     let queue = CompletionQueue::new();
-    let within = |tag, millis| {
-        Request { deadline: Some(Span::from_millis(millis)), ..write(tag, 0, 1) }
-    };
+    let within =
+        |tag, millis| Request { deadline: Some(Span::from_millis(millis)), ..write(tag, 0, 1) };
     engine.submit(within(0, 5_000), &queue.sender());
     engine.submit(within(1, 40), &queue.sender());
     engine.submit(within(2, 9_000), &queue.sender());

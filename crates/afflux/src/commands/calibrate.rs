@@ -20,13 +20,11 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux calibrate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct CalibrateArgs {
     /// Preset or workload file
     workload: String,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
-    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
-    #[arg(long, value_name = "TARGET", default_value = "lab")]
+    #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     /// The first length, in whole seconds; each other is half as long again
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = whole_seconds)]

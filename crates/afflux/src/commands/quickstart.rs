@@ -19,7 +19,7 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux quickstart`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct QuickstartArgs {
     /// Preset or workload file
     #[arg(long, default_value = "small-reads")]

@@ -19,13 +19,11 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux search`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct SearchArgs {
     /// Preset or workload file; without it, the methods are listed
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null,
-    /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
-    #[arg(long, value_name = "TARGET", default_value = "lab")]
+    #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     /// How to search, with its parameters, as in sharp:m=off; or a program, as in
     /// 'external:python3 mine.py'

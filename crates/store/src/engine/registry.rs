@@ -103,7 +103,7 @@ pub enum EngineSpec {
         /// The wrapper.
         wrapper: WrapperSpec,
         /// What it is around.
-        inner: Box<EngineSpec>,
+        inner: Box<Self>,
     },
 }
 
@@ -252,7 +252,9 @@ mod tests {
         for text in ["lab", "lab:/tmp/x", "dirs:/a", "dirs:/a,/b", "null", "null:5ms"] {
             assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
         }
-        for text in ["limit:16@null", "trace:/t.jsonl@limit:16@dirs:/a,/b", "throttle:20MB/s@lab:/x"] {
+        for text in
+            ["limit:16@null", "trace:/t.jsonl@limit:16@dirs:/a,/b", "throttle:20MB/s@lab:/x"]
+        {
             assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
         }
         for (text, hint) in [

@@ -1,4 +1,4 @@
-//! `trace:FILE@ENGINE`: one JSON line for the end of each request. `docs/engines.md` has the format.
+//! `trace:FILE@ENGINE`: one JSON line for the end of each request, as `docs/engines.md` says.
 //!
 //! Lines are buffered. An error of the file fails no request: it is reported once, as a warning of
 //! the engine, and nothing is written after it.
