@@ -4,10 +4,14 @@
 //! Which server keeps which object is the work of Ceph's placement function and stands nowhere in
 //! the layout. What is told apart is therefore the pool, which a site may bind to some servers.
 
-use super::{Placement, PlacementError, Reader, Server};
+use super::{FUSE, Placement, PlacementError, Reader, Server};
 
-pub(super) const READER: Reader =
-    Reader { name: "cephfs", file_system: 0x00C3_6400, attribute: c"ceph.file.layout", read };
+pub(super) const READER: Reader = Reader {
+    name: "cephfs",
+    file_systems: &[0x00C3_6400, FUSE],
+    attribute: c"ceph.file.layout",
+    read,
+};
 
 fn read(bytes: &[u8]) -> Result<Placement<'_>, PlacementError> {
     let text = std::str::from_utf8(bytes).map_err(|_| PlacementError::Wrong("it is no text"))?;
