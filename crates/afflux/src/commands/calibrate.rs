@@ -22,8 +22,8 @@ use crate::{target, workloads};
 #[derive(Debug, clap::Args)]
 #[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct CalibrateArgs {
-    /// Preset or workload file
-    workload: String,
+    /// Preset or workload file; none with --on cmd:COMMAND
+    workload: Option<String>,
     #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     /// The first length, in whole seconds; each other is half as long again
@@ -94,7 +94,12 @@ pub(crate) fn run(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let workload = workloads::load(&args.workload)?;
+    let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
+    let (workload, _) = chosen.ok_or_else(|| {
+        Failure::input(
+            "name a workload: a preset of `afflux bench`, or a file; or --on cmd:COMMAND",
+        )
+    })?;
     let CalibrateArgs { from, max, runs, cv, stop_early, .. } = *args;
     let options = Options { from, max, runs, cv, stop_early, ..Options::default() };
     let mut calibration = Calibration::new(options).map_err(Failure::input)?;
@@ -245,7 +250,8 @@ fn print(
                     three(cv.high)
                 )?;
             }
-            writeln!(out, "Next: afflux bench {} --length {length}", args.workload)?;
+            let what = args.workload.clone().unwrap_or_else(|| format!("--on '{}'", args.on));
+            writeln!(out, "Next: afflux bench {what} --length {length}")?;
         }
         Outcome::NonePasses(best) => {
             writeln!(

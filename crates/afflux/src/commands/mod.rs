@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod ctl;
+mod engine;
 pub(crate) mod guard;
 mod lab;
 mod quickstart;
@@ -46,6 +47,8 @@ enum Command {
     Why(why::WhyArgs),
     /// Look at runs that are under way, change their rules, pause and resume them
     Ctl(ctl::CtlArgs),
+    /// Say where files lie on real storage
+    Engine(engine::EngineArgs),
     /// Make the page, the plots and their data from a result again
     Report(report::ReportArgs),
     /// Check, show, convert, split and simplify rule files
@@ -74,6 +77,7 @@ impl CommandLine {
             Command::Run(args) => run::run(args, out, talk),
             Command::Why(args) => why::run(args, out),
             Command::Ctl(args) => ctl::run(args, out),
+            Command::Engine(args) => engine::run(args, out),
             Command::Report(args) => report::run(args, out),
             Command::Rules(args) => Ok(rules::run(args, out, talk)?),
             Command::Guard(args) => guard::run(args),

@@ -84,6 +84,11 @@ pub(crate) fn run(
             workload.name
         )));
     }
+    if let Some(on) = args.on.as_deref().filter(|on| target::command(on).is_some()) {
+        return Err(Failure::input(format!(
+            "quickstart runs a workload, and `{on}` is one of its own: use afflux search --on '{on}'"
+        )));
+    }
     let temporary = tempfile::tempdir()?;
     let dir = args.out.as_deref().unwrap_or(temporary.path());
     let head = head(args, &workload, workload_text)?;

@@ -21,7 +21,7 @@ use crate::{target, workloads};
 #[derive(Debug, clap::Args)]
 #[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct SearchArgs {
-    /// Preset or workload file; without it, the methods are listed
+    /// Preset or workload file; without it, the methods are listed. None with --on cmd:COMMAND
     workload: Option<String>,
     #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
@@ -77,6 +77,7 @@ Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
   afflux search random-write --on sim:contended --budget 300runs --out simulated
+  afflux search --on 'cmd:./simulation' --length 20s --budget 2h  rules for your own command
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
   afflux search small-reads --method 'external:python3 bench/search/optuna_tpe.py'
   afflux search                                       the methods, with their parameters
@@ -98,8 +99,8 @@ pub(crate) fn run(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let Some(name) = &args.workload else { return list(out) };
-    let (mut workload, workload_text) = workloads::load_with_text(name)?;
+    let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
+    let Some((mut workload, workload_text)) = chosen else { return list(out) };
     if let Some(clients) = args.clients {
         workload.clients = target::clients(clients, &args.on)?;
     }

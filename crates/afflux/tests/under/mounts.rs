@@ -6,100 +6,13 @@ use crate::built::afflux_run;
 use crate::common::{has, on_disk};
 
 /// Whether this user may make namespaces with mounts; says so when not.
-fn may_mount() -> bool {
+pub(crate) fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["-mnpf", "--mount-proc", "true"]).output();
     let may = tried.is_ok_and(|tried| tried.status.success());
     if !may {
         println!("SKIPPED: no right to make mount and network namespaces: run the tests as root");
     }
     may
-}
-
-/// Whether a Ceph cluster with CephFS can be started here; says so when not.
-fn may_have_cephfs() -> bool {
-    let programs = [
-        ("ceph-mon", "ceph-mon"),
-        ("ceph-osd", "ceph-osd"),
-        ("ceph-mds", "ceph-mds"),
-        ("ceph-fuse", "ceph-fuse"),
-        ("ceph", "ceph-common"),
-        ("setfattr", "attr"),
-    ];
-    programs.iter().all(|(program, package)| has(program, package)) && may_mount()
-}
-
-/// Runs a command beside a Ceph cluster of four servers, in the folder of its CephFS.
-fn on_cephfs(command: &Command) -> std::process::Output {
-    let cluster = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/ceph/cluster.sh");
-    let mut inside = Command::new(cluster);
-    inside.args(["--osds", "4", "--fs", "--", "timeout", "120", "sh", "-c"]);
-    inside.args(["cd \"$MOUNT\" && exec \"$@\"", "sh"]).arg(command.get_program());
-    inside.args(command.get_args());
-    inside.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let ran = inside.output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{:?}\n{said}", ran.status);
-    ran
-}
-
-/// Files on groups of servers, by a layout of their directory or their own, and by none.
-const LAID_OUT: &str = "\
-    mkdir a b; touch own; \
-    setfattr -n ceph.dir.layout.pool -v ga a; \
-    setfattr -n ceph.dir.layout -v \
-        'stripe_unit=65536 stripe_count=2 object_size=131072 pool=gb' b; \
-    setfattr -n ceph.file.layout.pool -v srv3 own;";
-
-/// Writes that wait, reads past the cache, and cold ones through it: requests for each.
-const USE: &str = "use() { \
-    dd if=/dev/zero of=$1 bs=64k count=$2 oflag=dsync conv=notrunc status=none; \
-    dd if=/dev/zero of=$1 bs=64k count=$2 oflag=direct conv=notrunc status=none; \
-    dd if=$1 of=/dev/null bs=64k iflag=direct status=none; \
-    dd if=$1 iflag=nocache count=0 status=none; \
-    dd if=$1 of=/dev/null bs=64k status=none; };";
-
-#[test]
-fn files_on_cephfs_are_told_apart_by_their_pools() {
-    if !may_have_cephfs() {
-        return;
-    }
-    let script = format!("{LAID_OUT} {USE} use a/file 3; use b/file 5; use own 7; use plain 9");
-    let reports = tempfile::tempdir().unwrap();
-    let mut run = afflux_run(&["--quiet", "--policy", "fixed:2", "--report"]);
-    run.arg(reports.path()).args(["--", "sh", "-c", &script]);
-    on_cephfs(&run);
-    let report = std::fs::read_dir(reports.path()).unwrap().flatten().next().unwrap();
-    let report: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(report.path()).unwrap()).unwrap();
-    let paths = report["paths"].as_array().unwrap();
-    for (pool, blocks) in [("ga", 3_u64), ("gb", 5), ("srv3", 7), ("files", 9)] {
-        let of = |class: &str, name: &str| {
-            let is = |path: &&serde_json::Value| {
-                let server = path["server"].as_str().unwrap();
-                server.starts_with("fuse.ceph-fuse /")
-                    && server.ends_with(&format!("/mount pool {pool}"))
-                    && path["class"] == class
-            };
-            let mut mine = paths.iter().filter(is);
-            let path = mine.next().unwrap_or_else(|| panic!("no {class} of {pool}: {paths:?}"));
-            assert!(mine.next().is_none());
-            path[name].as_u64().unwrap()
-        };
-        // Each write waits: one that is synchronous, and one that is direct.
-        assert_eq!(of("write", "requests"), 2 * blocks, "{pool}");
-        assert_eq!(of("write", "gated_bytes"), 2 * blocks << 16, "{pool}");
-        // Direct reads, and the one past the end; the cold ones go as far as the kernel reads ahead.
-        let read = of("read", "requests");
-        assert!((blocks + 1..=2 * (blocks + 1)).contains(&read), "{read} reads of {pool}");
-        assert_eq!(of("read", "bytes"), 2 * blocks << 16, "{pool}");
-    }
-    let others = paths.iter().filter(|path| !path["server"].as_str().unwrap().contains("pool"));
-    let requests: u64 = others
-        .filter(|path| path["server"].as_str().unwrap().contains("ceph"))
-        .map(|path| path["requests"].as_u64().unwrap())
-        .sum();
-    assert_eq!(requests, 0, "a file of CephFS was taken for one without a pool: {paths:?}");
-    assert_eq!(report["faults"], 0);
 }
 
 #[test]
@@ -112,8 +25,11 @@ fn files_on_glusterfs_are_told_apart_by_their_bricks() {
         (tempfile::tempdir().unwrap(), on_disk(), tempfile::tempdir().unwrap());
     let write = "for file in 1 2 3 4 5 6 7 8 9 10 11 12; do \
         dd if=/dev/zero of=$file bs=4k count=5 oflag=dsync status=none; done";
+    let locate = "for file in 1 2 3 4 5 6 7 8 9 10 11 12; do \
+        \"$0\" engine locate --json $file 16384; done";
     let mut run = afflux_run(&["--quiet", "--policy", "fixed:2", "--report"]);
-    run.arg(reports.path()).args(["--", "sh", "-c", write]);
+    run.arg(reports.path()).args(["--", "sh", "-c", &format!("{write}; {locate}")]);
+    run.arg(env!("CARGO_BIN_EXE_afflux"));
     let mut inside = Command::new("unshare");
     inside.args([
         "-mnpf",
@@ -151,4 +67,15 @@ fn files_on_glusterfs_are_told_apart_by_their_bricks() {
     assert_eq!((of(1), of(2)), (5 * files(1), 5 * files(2)), "{paths:?}");
     assert_eq!(files(1) + files(2), 12);
     assert!(files(1) > 0 && files(2) > 0, "twelve names on one brick");
+    let located = String::from_utf8(ran.stdout).unwrap();
+    let located: Vec<serde_json::Value> =
+        located.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(located.len(), 12);
+    for one in located {
+        let server = one["offsets"][0]["server"].as_str().unwrap();
+        let (_, brick) = server.strip_prefix("brick ").unwrap().split_once(':').unwrap();
+        let file = std::path::Path::new(brick).join(one["file"].as_str().unwrap());
+        assert_eq!(file.metadata().unwrap().len(), 5 * 4096, "{one}");
+        assert_eq!(one["layout"], "glusterfs");
+    }
 }
