@@ -1,5 +1,5 @@
-//! `afflux guard`: the hidden command that runs a search program, or a command that is measured, and
-//! sees to its end.
+//! `afflux guard`: the hidden command that runs a search program, or a command that is measured,
+//! and sees to its end.
 //!
 //! A process cannot be sure to end its children: it may be killed itself. So a search starts this
 //! one, whose standard input is a pipe from the search and is handed on to the program. When its

@@ -81,11 +81,11 @@ fn files_on_cephfs_are_told_apart_by_their_pools() {
         };
         // Each write waits: one that is synchronous, and one that is direct.
         assert_eq!(of("write", "requests"), 2 * blocks, "{pool}");
-        assert_eq!(of("write", "gated_bytes"), 2 * blocks << 16, "{pool}");
-        // Direct reads, and the one past the end; the cold ones go as far as the kernel reads ahead.
+        assert_eq!(of("write", "gated_bytes"), (2 * blocks) << 16, "{pool}");
+        // Direct reads and the one past the end; cold ones as far as the kernel reads ahead.
         let read = of("read", "requests");
         assert!((blocks + 1..=2 * (blocks + 1)).contains(&read), "{read} reads of {pool}");
-        assert_eq!(of("read", "bytes"), 2 * blocks << 16, "{pool}");
+        assert_eq!(of("read", "bytes"), (2 * blocks) << 16, "{pool}");
     }
     let others = paths.iter().filter(|path| !path["server"].as_str().unwrap().contains("pool"));
     let requests: u64 = others
@@ -130,7 +130,8 @@ fn bytes_of_files_on_cephfs_are_found_on_their_servers() {
          \"$0\" engine locate own 4MiB >$OUT/words; \
          \"$0\" engine locate --json own >$OUT/pool; \
          PATH=/nonexistent \"$0\" engine locate own 0 2>$OUT/missing || echo $? >>$OUT/missing; \
-         CEPH_CONF=/nonexistent \"$0\" engine locate own 0 2>$OUT/refused || echo $? >>$OUT/refused",
+         CEPH_CONF=/nonexistent \"$0\" engine locate own 0 2>$OUT/refused || \
+             echo $? >>$OUT/refused",
         found.path().display()
     );
     let mut sh = Command::new("sh");

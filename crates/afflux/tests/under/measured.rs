@@ -113,7 +113,7 @@ fn commands_can_be_compared_calibrated_and_searched_for() {
     let short = ["--on", &command, "--settle", "0s"];
     let compare = ["bench", "--compare", "fixed:1", "--pairs", "2", "--length", "1s", "--json"];
     let compared = json(&[&compare[..], &short].concat());
-    assert_eq!(compared["comparisons"][0]["pairs"].as_array().unwrap().len(), 2, "{compared}");
+    assert_eq!(compared[0]["pairs"].as_array().unwrap().len(), 2, "{compared}");
     let calibrate =
         ["calibrate", "--from", "1s", "--max", "1s", "--runs", "3", "--cv", "10", "--json"];
     let calibrated = json(&[&calibrate[..], &short].concat());
