@@ -92,8 +92,8 @@ fn conformance_around_directories() {
 #[test]
 fn every_wrapper_is_known_here() {
     for entry in WRAPPERS {
-        let starts = |text: &&str| text.split(':').next() == Some(entry.name);
-        assert!(HARMLESS.iter().any(|texts| texts.iter().any(|text| starts(&text))));
+        let starts = |text: &str| text.split(':').next() == Some(entry.name);
+        assert!(HARMLESS.iter().any(|texts| texts.iter().any(|text| starts(text))));
         assert!(entry.grammar.starts_with(entry.name), "{}", entry.name);
         assert!(entry.grammar.contains('@'), "{}", entry.grammar);
     }

@@ -5,6 +5,7 @@
 //! counters of its paths, second by second. The shell that runs it is looked after by
 //! `afflux guard`, so that no command outlives this process, however that ends.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -38,6 +39,9 @@ const GATHER: Span = Span::from_millis(500);
 const CLIENT: &str = "AFFLUX_CLIENT";
 
 const SECOND: u64 = 1_000_000_000;
+
+/// Paths by server and class.
+type Paths = BTreeMap<(String, String), PathRecord>;
 
 /// A command line under the library.
 pub(crate) struct CommandTarget {
@@ -91,6 +95,9 @@ impl CommandTarget {
         loop {
             let now = clock::now();
             started.iter_mut().for_each(|one| one.look(now));
+            if now.since(start) >= run.settle {
+                started.iter_mut().for_each(Started::settle);
+            }
             let is_over = now.since(start) >= length || run.progress.is_cancelled();
             if is_over || started.iter().all(|one| one.ended.is_some()) {
                 break;
@@ -133,7 +140,7 @@ impl CommandTarget {
             );
             return Err(TargetError::Unsuitable { target: self.name.clone(), why });
         }
-        let clients = started.iter().map(|one| measured(&one.gathered, first, seconds)).collect();
+        let clients = started.iter().map(|one| one.measured(first, seconds)).collect();
         Ok(Measurement { counted_secs: seconds as f64, clients })
     }
 
@@ -201,6 +208,8 @@ struct Started {
     guard: Child,
     folder: TempDir,
     gathered: Gathered,
+    /// The paths as they were when counting began.
+    before: Option<Paths>,
     /// When and how it ended by itself.
     ended: Option<(Time, ExitStatus)>,
 }
@@ -237,7 +246,7 @@ impl Started {
             .process_group(0)
             .spawn()
             .map_err(Failure::broken)?;
-        Ok(Self { guard, folder, gathered: Gathered::default(), ended: None })
+        Ok(Self { guard, folder, gathered: Gathered::default(), before: None, ended: None })
     }
 
     fn look(&mut self, now: Time) {
@@ -250,6 +259,34 @@ impl Started {
 
     fn gather(&mut self, all: bool) {
         self.gathered.gather(self.folder.path(), all);
+    }
+
+    /// Counting begins now, if it has not.
+    fn settle(&mut self) {
+        let so_far = || self.gathered.paths_so_far(self.folder.path());
+        self.before.get_or_insert_with(so_far);
+    }
+
+    /// What it did in so many seconds from `first` on. Which rules decided is not told.
+    fn measured(&self, first: usize, seconds: usize) -> ClientMeasurement {
+        let mut client = ClientMeasurement {
+            seconds: vec![[0; 2]; seconds],
+            active_secs: seconds as f64,
+            ..ClientMeasurement::default()
+        };
+        for (key, path) in &self.gathered.paths {
+            let Ok(class) = path.class.parse::<Class>() else { continue };
+            let before = self.before.as_ref().and_then(|paths| paths.get(key));
+            add_path(&mut client, class, path, before.unwrap_or(&PathRecord::default()));
+            let counted = path.bytes_by_second.iter().skip(first);
+            // Only reads and writes move bytes.
+            for (sum, bytes) in client.seconds.iter_mut().zip(counted) {
+                if let Some(sum) = sum.get_mut(class.index()) {
+                    *sum += bytes;
+                }
+            }
+        }
+        client
     }
 
     /// The end of what it said was wrong.
@@ -277,38 +314,20 @@ fn under(preload: &OsStr, command: &str) -> Result<String, Failure> {
     Ok(format!("exec env {} sh -c {}", quoted(&preload)?, quoted(command)?))
 }
 
-/// What one client did in so many seconds from `first` on. Process times and holds are those of the
-/// whole run, since the library counts them without a clock; which rules decided is not told.
-fn measured(gathered: &Gathered, first: usize, seconds: usize) -> ClientMeasurement {
-    let mut client = ClientMeasurement {
-        seconds: vec![[0; 2]; seconds],
-        active_secs: seconds as f64,
-        ..ClientMeasurement::default()
-    };
-    for path in gathered.paths.values() {
-        let Ok(class) = path.class.parse::<Class>() else { continue };
-        if class != Class::Metadata {
-            let counted = path.bytes_by_second.iter().skip(first);
-            for (sum, bytes) in client.seconds.iter_mut().zip(counted) {
-                sum[class.index()] += bytes;
-            }
-            client.data_paths += u32::from(path.requests > 0);
-        }
-        let longest = Span::from_nanos(path.pt_max_nanos);
-        for (bucket, count) in path.pt_buckets.iter().enumerate() {
-            client.process_time[class.index()].record_all(bucket_end(bucket).min(longest), *count);
-        }
-        add_holds(&mut client, class, path);
+/// Adds the requests of a path that came after those of `before`.
+fn add_path(client: &mut ClientMeasurement, class: Class, path: &PathRecord, before: &PathRecord) {
+    client.data_paths += u32::from(class != Class::Metadata && path.requests > before.requests);
+    let longest = Span::from_nanos(path.pt_max_nanos);
+    let earlier = before.pt_buckets.iter().copied().chain(std::iter::repeat(0));
+    for (bucket, (count, earlier)) in path.pt_buckets.iter().zip(earlier).enumerate() {
+        let times = &mut client.process_time[class.index()];
+        times.record_all(bucket_end(bucket).min(longest), count.saturating_sub(earlier));
     }
-    client
-}
-
-fn add_holds(client: &mut ClientMeasurement, class: Class, path: &PathRecord) {
     let totals = &mut client.holds[class.index()];
-    for (name, hold) in &path.holds {
-        if let Some(reason) = HoldReason::ALL.iter().find(|reason| reason.name() == name) {
-            totals.holds[reason.index()] += hold.count;
-            totals.held_nanos[reason.index()] += hold.nanos;
-        }
+    for reason in HoldReason::ALL {
+        let of = |path: &PathRecord| path.holds.get(reason.name()).copied().unwrap_or_default();
+        let (all, earlier) = (of(path), of(before));
+        totals.holds[reason.index()] += all.count.saturating_sub(earlier.count);
+        totals.held_nanos[reason.index()] += all.nanos.saturating_sub(earlier.nanos);
     }
 }

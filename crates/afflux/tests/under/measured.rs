@@ -92,6 +92,19 @@ fn what_a_command_moves_is_measured_second_by_second() {
 }
 
 #[test]
+fn what_a_command_does_before_counting_begins_is_left_out() {
+    let dir = on_disk();
+    let command = format!("cmd:{}", writes(dir.path(), 2));
+    let found = json(&["bench", "--on", &command, "--settle", "2s", "--length", "1s", "--json"]);
+    let client = &found["measurement"]["clients"][0];
+    assert_eq!(client["seconds"].as_array().unwrap().len(), 1);
+    let moved = client["seconds"][0][1].as_u64().unwrap();
+    let timed = client["process_time"][1]["count"].as_u64().unwrap() * 65_536;
+    // With those of the first two seconds it would be about three times as much.
+    assert!((moved / 2..moved * 2).contains(&timed), "{timed} bytes timed, {moved} counted");
+}
+
+#[test]
 fn the_setting_of_a_trial_is_in_force() {
     let dir = on_disk();
     let command = format!("run:{}", writes(dir.path(), 4));
