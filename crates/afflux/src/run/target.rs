@@ -95,7 +95,7 @@ impl CommandTarget {
         loop {
             let now = clock::now();
             started.iter_mut().for_each(|one| one.look(now));
-            if now.since(start) >= run.settle {
+            if run.settle > Span::ZERO && now.since(start) >= run.settle {
                 started.iter_mut().for_each(Started::settle);
             }
             let is_over = now.since(start) >= length || run.progress.is_cancelled();
@@ -208,7 +208,7 @@ struct Started {
     guard: Child,
     folder: TempDir,
     gathered: Gathered,
-    /// The paths as they were when counting began.
+    /// The paths as they were when counting began, where that was not at the start.
     before: Option<Paths>,
     /// When and how it ended by itself.
     ended: Option<(Time, ExitStatus)>,
