@@ -155,7 +155,7 @@ fn what_cannot_be_measured_is_said() {
     assert!(on(" ").contains("there is no command"));
     assert!(refused(&["bench", "seq-read", "--on", "cmd:true"]).contains("leave `seq-read` out"));
     assert!(refused(&["quickstart", "--on", "cmd:true"]).contains("afflux search --on"));
-    assert!(refused(&["calibrate"]).contains("name a workload"));
+    assert!(refused(&["calibrate"]).contains("there is no WORKLOAD"));
     assert!(refused(&["bench", "--on", "cmd:true", "--policy", "turn=300ms"]).contains("turn"));
 }
 
