@@ -6,6 +6,7 @@ mod commands;
 mod experiment;
 mod failure;
 mod interval;
+mod locate;
 mod printer;
 mod progress;
 mod report;

@@ -208,6 +208,10 @@ impl Progress for Watch {
         }
     }
 
+    fn warned(&self, what: &str) {
+        self.line.note(what);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

@@ -1,6 +1,7 @@
-//! What `--on` names: a lab, directories, any other engine, or a simulated scenario, as something
-//! to measure on.
+//! What `--on` names: a lab, directories, any other engine, wrappers around one, a simulated
+//! scenario, or a command under the library, as something to measure on.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use afflux_core::measure::Measurement;
@@ -8,7 +9,8 @@ use afflux_core::setting::Setting;
 use afflux_core::target::{Run, Target, TargetError};
 use afflux_core::workload::Workload;
 use afflux_sim::SimTarget;
-use afflux_store::engine::registry::{EngineSpec, EngineSpecError};
+use afflux_store::engine::registry::{ENGINES, EngineSpec, EngineSpecError};
+use afflux_store::engine::wrap::WRAPPERS;
 use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
 use afflux_store::load::EngineTarget;
@@ -16,11 +18,41 @@ use tempfile::TempDir;
 
 use crate::failure::Failure;
 use crate::progress::interruption;
+use crate::run::target::CommandTarget;
 use crate::worlds::scenarios;
 
 /// The lab that `--on lab` starts when none is running: as `afflux lab up` would.
 const SERVERS: u32 = 4;
 const DEVICE: &str = "hdd";
+
+/// The one line about `--on` in the help of commands; the end of their help has the rest.
+pub(crate) const ABOUT: &str = "What to run on, as in lab (a running one, else one for this \
+    command), dirs:DIR,DIR, sim:SCENARIO, limit:16@lab; see below";
+
+/// The end of the help of a command that takes `--on`: what that may name, and `rest`.
+pub(crate) fn help(rest: &str) -> String {
+    let simulated = (SIMULATED, "a simulated scenario, shipped or a file; see afflux sim");
+    let command = (COMMAND, "a command of your own under the library, in place of a workload");
+    let engines = ENGINES.iter().map(|entry| (entry.grammar, entry.about));
+    let wrappers = WRAPPERS.iter().map(|entry| (entry.grammar, entry.about));
+    let mut text = "What --on takes:\n".to_owned();
+    for (grammar, about) in engines.chain([simulated, command]).chain(wrappers) {
+        // A string takes whatever is written to it.
+        let _ = writeln!(text, "  {grammar}\n          {about}");
+    }
+    format!("{text}\n{rest}")
+}
+
+/// How simulated targets are written.
+const SIMULATED: &str = "sim:SCENARIO, or sim:SCENARIO,KEY=VALUE,...";
+
+/// How commands under the library are written.
+const COMMAND: &str = "cmd:COMMAND LINE, or run:COMMAND LINE";
+
+/// The command line of a target that is a command under the library.
+pub(crate) fn command(text: &str) -> Option<&str> {
+    text.strip_prefix("cmd:").or_else(|| text.strip_prefix("run:"))
+}
 
 /// Opens the target written as `text`.
 pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, Failure> {
@@ -32,8 +64,15 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
         let scenario = scenarios::load_with(spec)?.scenario;
         return Ok(Box::new(SimTarget::new(text, scenario)));
     }
+    if let Some(command) = command(text) {
+        // From here on Ctrl-C must not end this process before it has ended the command.
+        interruption()?;
+        return Ok(Box::new(CommandTarget::new(text, command)?));
+    }
     let spec: EngineSpec = text.parse().map_err(|error| match error {
-        EngineSpecError::Unknown { .. } => Failure::input(format!("{error}; sim:SCENARIO")),
+        EngineSpecError::Unknown { .. } => {
+            Failure::input(format!("{error}; or {SIMULATED}; or {COMMAND}"))
+        }
         other => Failure::input(other),
     })?;
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::rules::Gap;
-use crate::units::Span;
+use crate::units::{Span, parse_rate};
 
 /// What takes parameters: an entry of a registry.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +164,14 @@ impl Parameters {
         match self.values[name].parse::<Span>() {
             Ok(span) if (low..=high).contains(&span) => Ok(span),
             _ => Err(self.bad(name, format!("a time from {low} to {high}"))),
+        }
+    }
+
+    /// The value of `name` as bytes in a second, at least one.
+    pub fn rate(&self, name: &'static str) -> Result<u64, ParameterError> {
+        match parse_rate(&self.values[name]) {
+            Ok(rate) if rate > 0 => Ok(rate),
+            _ => Err(self.bad(name, "a rate above zero, as in 500kB/s or 20MB/s".to_owned())),
         }
     }
 

@@ -75,6 +75,9 @@ pub trait Progress: Send + Sync {
     /// A part of the run, from 0 to 1, is over; told where runs do not take their length.
     fn reached(&self, _part: f64) {}
 
+    /// Something is amiss that failed no request, and that the user should hear of.
+    fn warned(&self, _what: &str) {}
+
     /// Whether the user wants it to end now.
     fn is_cancelled(&self) -> bool {
         false

@@ -225,6 +225,22 @@ pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     quantity(text, "a unit of size, as in 4096B, 64KiB, 1MiB, 2GiB or 10MB", scale)
 }
 
+/// Reads a rate such as `20MB/s` or `1.5 GiB/s` into bytes in a second.
+///
+/// ```
+/// assert_eq!(afflux_core::units::parse_rate("20MB/s").unwrap(), 20_000_000);
+/// assert!(afflux_core::units::parse_rate("20MB").is_err());
+/// ```
+pub fn parse_rate(text: &str) -> Result<u64, QuantityError> {
+    let expected = "a rate, as in 500kB/s, 20MB/s or 1GiB/s";
+    let size = text.trim().strip_suffix("/s").ok_or_else(|| QuantityError::Unit {
+        text: text.to_owned(),
+        found: "no `/s` at its end".to_owned(),
+        expected,
+    })?;
+    parse_bytes(size)
+}
+
 /// Writes a size with the largest binary unit that shows it exactly.
 ///
 /// ```

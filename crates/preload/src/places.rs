@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use afflux_core::class::Class;
 use afflux_core::path::PathKey;
-use afflux_node::placement::{Placement, READERS};
+use afflux_node::placement::{Placement, readers};
 use afflux_node::shared::PathId;
 use afflux_node::tally::PathBlock;
 
@@ -86,7 +86,7 @@ pub(crate) fn find(fd: c_int, device: u64) -> Option<u16> {
     let mount = mounts::server_name(fd, device, &mut text);
     let kind = raw::file_system(fd)?;
     let mut buffer = [0; 8192];
-    for reader in READERS.iter().filter(|reader| reader.file_system == kind) {
+    for reader in readers(kind) {
         let Some(bytes) = raw::attribute(fd, reader.attribute, &mut buffer) else { continue };
         let placement = (reader.read)(bytes);
         if let Some(place) = placement.ok().and_then(|placement| laid_out(&placement, mount)) {

@@ -110,6 +110,9 @@ impl Target for EngineTarget {
             let joined = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
             joined.collect::<Result<Vec<_>, _>>()
         });
+        for warning in self.engines.iter().flat_map(|engine| engine.warnings()) {
+            run.progress.warned(&warning);
+        }
         if run.progress.is_cancelled() {
             return Err(TargetError::Cancelled);
         }

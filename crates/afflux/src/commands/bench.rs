@@ -28,13 +28,11 @@ use crate::{survey, target, workloads};
 
 /// Arguments of `afflux bench`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct BenchArgs {
-    /// Preset or workload file; without it, the presets are listed
+    /// Preset or workload file; without it, the presets are listed. None with --on cmd:COMMAND
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
-    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
-    #[arg(long, value_name = "TARGET", default_value = "lab")]
+    #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     #[command(flatten)]
     setting: SettingFlags,
@@ -81,6 +79,8 @@ Examples:
   afflux bench checkpoint --survey                what of all there is helps this workload?
   afflux bench seq-write --objective 'if(cv < 0.2, tp, 0)'       scored; also: steady, alpha-fair
   afflux bench my.toml --on dirs:/mnt/a,/mnt/b --json
+  afflux bench seq-read --on limit:2@throttle:20MB/s@null         as if ports were slow
+  afflux bench --on 'cmd:./simulation' --compare fixed:4          your own command, unmodified
   afflux bench seq-read --on sim:contended --compare fixed:4     simulated; see afflux sim
   afflux bench random-write --compare fixed:32 --out result      and a page that shows it
 
@@ -93,8 +93,8 @@ pub(crate) fn run(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let Some(name) = &args.workload else { return list(args, out) };
-    let (mut workload, text) = workloads::load_with_text(name)?;
+    let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
+    let Some((mut workload, text)) = chosen else { return list(args, out) };
     if let Some(clients) = args.clients {
         workload.clients = target::clients(clients, &args.on)?;
     }

@@ -20,13 +20,11 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux calibrate`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct CalibrateArgs {
-    /// Preset or workload file
-    workload: String,
-    /// What to run on: lab (a running one, else one for this run), lab:DIR, dirs:DIR,DIR, null, or
-    /// a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
-    #[arg(long, value_name = "TARGET", default_value = "lab")]
+    /// Preset or workload file; none with --on cmd:COMMAND
+    workload: Option<String>,
+    #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     /// The first length, in whole seconds; each other is half as long again
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = whole_seconds)]
@@ -96,7 +94,12 @@ pub(crate) fn run(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let workload = workloads::load(&args.workload)?;
+    let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
+    let (workload, _) = chosen.ok_or_else(|| {
+        Failure::input(
+            "there is no WORKLOAD: name a preset of `afflux bench` or a file, or take --on cmd:COMMAND",
+        )
+    })?;
     let CalibrateArgs { from, max, runs, cv, stop_early, .. } = *args;
     let options = Options { from, max, runs, cv, stop_early, ..Options::default() };
     let mut calibration = Calibration::new(options).map_err(Failure::input)?;
@@ -247,7 +250,8 @@ fn print(
                     three(cv.high)
                 )?;
             }
-            writeln!(out, "Next: afflux bench {} --length {length}", args.workload)?;
+            let what = args.workload.clone().unwrap_or_else(|| format!("--on '{}'", args.on));
+            writeln!(out, "Next: afflux bench {what} --length {length}")?;
         }
         Outcome::NonePasses(best) => {
             writeln!(

@@ -1,4 +1,5 @@
-//! `afflux guard`: the hidden command that runs a search program and sees to its end.
+//! `afflux guard`: the hidden command that runs a search program, or a command that is measured,
+//! and sees to its end.
 //!
 //! A process cannot be sure to end its children: it may be killed itself. So a search starts this
 //! one, whose standard input is a pipe from the search and is handed on to the program. When its
@@ -32,6 +33,9 @@ pub(crate) const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// Arguments of `afflux guard`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GuardArgs {
+    /// Give it no time to end by itself
+    #[arg(long)]
+    at_once: bool,
     /// What the shell runs
     command: String,
 }
@@ -47,7 +51,8 @@ pub(crate) fn run(args: &GuardArgs) -> Result<Status, Failure> {
         .process_group(0)
         .spawn()
         .map_err(|error| failed(&error))?;
-    let watched = watch(&program);
+    let grace = if args.at_once { Duration::ZERO } else { GRACE };
+    let watched = watch(&program, grace);
     // The group has this number as long as its leader was not waited for, so nobody else is hit.
     let _ = kill_process_group(Pid::from_child(&program), Signal::KILL);
     let status = program.wait().map_err(|error| failed(&error))?;
@@ -56,7 +61,7 @@ pub(crate) fn run(args: &GuardArgs) -> Result<Status, Failure> {
 }
 
 /// Returns when the program has ended, or has had its time to do so.
-fn watch(program: &Child) -> Result<(), Errno> {
+fn watch(program: &Child, grace: Duration) -> Result<(), Errno> {
     // Only the program shall hold its output, so that it is seen when it closes it.
     let nothing = File::open("/dev/null").map_err(|_| Errno::NOENT)?;
     rustix::stdio::dup2_stdout(&nothing)?;
@@ -66,7 +71,7 @@ fn watch(program: &Child) -> Result<(), Errno> {
     let input = std::io::stdin();
     // Without any flag, only the end of the other side is reported: what comes is the program's.
     wait(&mut [ended(), PollFd::new(&input, PollFlags::empty())], None)?;
-    if wait(&mut [ended()], Some(GRACE))? {
+    if wait(&mut [ended()], Some(grace))? {
         return Ok(());
     }
     let _ = kill_process_group(group, Signal::TERM);

@@ -19,7 +19,7 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux quickstart`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct QuickstartArgs {
     /// Preset or workload file
     #[arg(long, default_value = "small-reads")]
@@ -82,6 +82,11 @@ pub(crate) fn run(
         return Err(Failure::input(format!(
             "{} keeps more than 1 GiB: quickstart does not; run it with `afflux bench`",
             workload.name
+        )));
+    }
+    if let Some(on) = args.on.as_deref().filter(|on| target::command(on).is_some()) {
+        return Err(Failure::input(format!(
+            "quickstart runs a workload, and `{on}` is one of its own: use afflux search --on '{on}'"
         )));
     }
     let temporary = tempfile::tempdir()?;

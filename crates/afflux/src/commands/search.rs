@@ -19,13 +19,11 @@ use crate::{target, workloads};
 
 /// Arguments of `afflux search`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = target::help(EXAMPLES))]
 pub(crate) struct SearchArgs {
-    /// Preset or workload file; without it, the methods are listed
+    /// Preset or workload file; without it, the methods are listed. None with --on cmd:COMMAND
     workload: Option<String>,
-    /// What to run on: lab (a running one, else one for this search), lab:DIR, dirs:DIR,DIR, null,
-    /// or a simulated scenario: sim:NAME, sim:FILE, sim:NAME,servers.count=2
-    #[arg(long, value_name = "TARGET", default_value = "lab")]
+    #[arg(long, value_name = "TARGET", default_value = "lab", help = target::ABOUT)]
     on: String,
     /// How to search, with its parameters, as in sharp:m=off; or a program, as in
     /// 'external:python3 mine.py'
@@ -79,6 +77,7 @@ Examples:
   afflux search small-reads --budget 20min --out found
   afflux search random-write --objective 'tp - 1.0*var' --budget 2h --out steady
   afflux search random-write --on sim:contended --budget 300runs --out simulated
+  afflux search --on 'cmd:./simulation' --length 20s --budget 2h  rules for your own command
   afflux search my.toml --on dirs:/mnt/a,/mnt/b --method sharp:m=off --out try
   afflux search small-reads --method 'external:python3 bench/search/optuna_tpe.py'
   afflux search                                       the methods, with their parameters
@@ -100,8 +99,8 @@ pub(crate) fn run(
     out: &mut dyn Write,
     talk: &mut dyn Write,
 ) -> Result<Status, Failure> {
-    let Some(name) = &args.workload else { return list(out) };
-    let (mut workload, workload_text) = workloads::load_with_text(name)?;
+    let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
+    let Some((mut workload, workload_text)) = chosen else { return list(out) };
     if let Some(clients) = args.clients {
         workload.clients = target::clients(clients, &args.on)?;
     }

@@ -61,10 +61,7 @@ enum Unread {
 impl Gathered {
     /// Adds the counters of programs that have ended; of all when the run has.
     pub(crate) fn gather(&mut self, folder: &Path, all: bool) {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let files: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|p| is_tally(p)).collect();
-        for path in files {
+        for path in tallies(folder) {
             if !all && is_mapped(&path) {
                 continue;
             }
@@ -82,6 +79,16 @@ impl Gathered {
         if all {
             self.settle_loader();
         }
+    }
+
+    /// The paths so far: what was gathered, and what the programs have counted that still run.
+    pub(crate) fn paths_so_far(&self, folder: &Path) -> BTreeMap<(String, String), PathRecord> {
+        let mut so_far = Self { paths: self.paths.clone(), ..Self::default() };
+        // What cannot be read is in the making, and has counted nothing.
+        for told in tallies(folder).iter().filter_map(|path| read(path).ok()) {
+            told.paths.iter().for_each(|path| so_far.add_path(path));
+        }
+        so_far.paths
     }
 
     fn add(&mut self, told: &Told) {
@@ -149,8 +156,10 @@ impl Gathered {
     }
 }
 
-fn is_tally(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "tally")
+fn tallies(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "tally");
+    entries.map(|entry| entry.path()).filter(is_one).collect()
 }
 
 /// Whether a process still counts in this file. Its name begins with the process.

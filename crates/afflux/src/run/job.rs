@@ -16,6 +16,11 @@ pub(crate) struct Joined {
 }
 
 impl Joined {
+    /// Starts all controllers of the job anew, under `setting`.
+    pub(crate) fn restart(&self, setting: &Setting) -> Result<(), Full> {
+        self.shared.set(self.tenant, setting, &setting.label, true).map(drop)
+    }
+
     /// Says that the job is not over, though its programs may be busy with something else, and
     /// gives back what dead programs held: those that wait may not be allowed to look for them.
     pub(crate) fn keep(&self) {

@@ -8,3 +8,4 @@ pub(crate) mod launch;
 pub(crate) mod library;
 pub(crate) mod record;
 pub(crate) mod show;
+pub(crate) mod target;

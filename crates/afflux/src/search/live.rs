@@ -121,6 +121,10 @@ fn leader(best: &Best, course: &Course) -> String {
 }
 
 impl Progress for Live {
+    fn warned(&self, what: &str) {
+        self.line.note(what);
+    }
+
     fn is_cancelled(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
     }

@@ -85,6 +85,36 @@ fn a_run_is_scored_by_the_objective_that_is_given() {
 }
 
 #[test]
+fn wrappers_go_around_engines_and_nothing_else() {
+    let throttled = ["--on", "throttle:20MB/s@null", "--length", "2s", "--settle", "1s"];
+    let found =
+        json(&[&["bench", "seq-write", "--clients", "2", "--json"][..], &throttled].concat());
+    let total = found["summary"]["total_mb_s"].as_f64().unwrap();
+    // Two clients with 20 MB/s at each of four servers; without the throttle it is thousands.
+    assert!((80.0..170.0).contains(&total), "{total} MB/s of 160");
+    let talk = refused(&["bench", "seq-read", "--on", "limit:4@sim:contended"]);
+    assert!(talk.contains("`sim:contended` is none: write limit:N@ENGINE"), "{talk}");
+    let talk = refused(&["bench", "seq-read", "--on", "limt:4@null"]);
+    assert!(talk.contains("did you mean `limit`?") && talk.contains("sim:SCENARIO"), "{talk}");
+    for command in ["bench", "search", "calibrate", "quickstart"] {
+        let help = afflux(&[command, "--help"]).output().unwrap().stdout;
+        let help = String::from_utf8(help).unwrap();
+        for grammar in ["limit:N@ENGINE", "trace:FILE@ENGINE", "dirs:DIR,DIR", "sim:SCENARIO"] {
+            assert!(help.contains(grammar), "{command} --help lacks {grammar}: {help}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_short_is_told_beside_the_result() {
+    let traced = ["--on", "trace:/dev/full@null:10ms", "--length", "1s", "--settle", "50ms"];
+    let output = afflux(&[&["bench", "random-read"][..], &traced].concat()).output().unwrap();
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{talk}");
+    assert_eq!(talk.matches("the trace /dev/full ends early").count(), 1, "{talk}");
+}
+
+#[test]
 fn a_setting_does_what_it_says() {
     // With 10 ms an answer, a window of 1 moves at most 100 requests a second on each of 4 paths.
     let slow =

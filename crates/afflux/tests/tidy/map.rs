@@ -137,6 +137,13 @@ static REGISTRIES: &[Registry] = &[
         besides: &["registry", "conformance"],
     },
     Registry {
+        folder: "crates/store/src/engine/wrap",
+        table: "crates/store/src/engine/wrap/mod.rs",
+        named: Named::Module,
+        // What wrappers share.
+        besides: &["lines", "relay"],
+    },
+    Registry {
         folder: "crates/core/workloads",
         table: "crates/core/src/workload/presets.rs",
         named: Named::Included("workloads/", ".toml"),

@@ -4,10 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod built;
+mod cephfs;
 mod common;
 mod coverage;
 mod gating;
 mod killed;
+mod measured;
 mod mounts;
 mod programs;
 mod traps;

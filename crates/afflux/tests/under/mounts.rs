@@ -6,7 +6,7 @@ use crate::built::afflux_run;
 use crate::common::{has, on_disk};
 
 /// Whether this user may make namespaces with mounts; says so when not.
-fn may_mount() -> bool {
+pub(crate) fn may_mount() -> bool {
     let tried = Command::new("unshare").args(["-mnpf", "--mount-proc", "true"]).output();
     let may = tried.is_ok_and(|tried| tried.status.success());
     if !may {
@@ -25,8 +25,11 @@ fn files_on_glusterfs_are_told_apart_by_their_bricks() {
         (tempfile::tempdir().unwrap(), on_disk(), tempfile::tempdir().unwrap());
     let write = "for file in 1 2 3 4 5 6 7 8 9 10 11 12; do \
         dd if=/dev/zero of=$file bs=4k count=5 oflag=dsync status=none; done";
+    let locate = "for file in 1 2 3 4 5 6 7 8 9 10 11 12; do \
+        \"$0\" engine locate --json $file 16384; done";
     let mut run = afflux_run(&["--quiet", "--policy", "fixed:2", "--report"]);
-    run.arg(reports.path()).args(["--", "sh", "-c", write]);
+    run.arg(reports.path()).args(["--", "sh", "-c", &format!("{write}; {locate}")]);
+    run.arg(env!("CARGO_BIN_EXE_afflux"));
     let mut inside = Command::new("unshare");
     inside.args([
         "-mnpf",
@@ -64,4 +67,15 @@ fn files_on_glusterfs_are_told_apart_by_their_bricks() {
     assert_eq!((of(1), of(2)), (5 * files(1), 5 * files(2)), "{paths:?}");
     assert_eq!(files(1) + files(2), 12);
     assert!(files(1) > 0 && files(2) > 0, "twelve names on one brick");
+    let located = String::from_utf8(ran.stdout).unwrap();
+    let located: Vec<serde_json::Value> =
+        located.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(located.len(), 12);
+    for one in located {
+        let server = one["offsets"][0]["server"].as_str().unwrap();
+        let (_, brick) = server.strip_prefix("brick ").unwrap().split_once(':').unwrap();
+        let file = std::path::Path::new(brick).join(one["file"].as_str().unwrap());
+        assert_eq!(file.metadata().unwrap().len(), 5 * 4096, "{one}");
+        assert_eq!(one["layout"], "glusterfs");
+    }
 }

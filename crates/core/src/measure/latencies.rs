@@ -37,6 +37,16 @@ impl Latencies {
         }
     }
 
+    /// Adds the same time `count` times, at most 2^32 - 1 of them.
+    pub fn record_all(&mut self, span: Span, count: u64) {
+        if count > 0 {
+            let micros = (span.as_nanos() / 1_000).min(MAX_MICROS) as u32;
+            let times = u32::try_from(count).unwrap_or(u32::MAX);
+            let sorted = vec![(rounded(micros), times)];
+            self.add(&Self { sorted, recent: Vec::new(), count: u64::from(times) });
+        }
+    }
+
     /// Adds all of `other`.
     pub fn add(&mut self, other: &Self) {
         self.sort();

@@ -4,12 +4,11 @@
 //! Of the bricks of a replicated file the first stands for all, since they are written together. Of
 //! a sharded file only the base shard is told; it stands for the file.
 
-use super::{Placement, PlacementError, Reader, Server};
+use super::{FUSE, Placement, PlacementError, Reader, Server};
 
 pub(super) const READER: Reader = Reader {
     name: "glusterfs",
-    // It is mounted through FUSE; other file systems there do not know the attribute.
-    file_system: 0x6573_5546,
+    file_systems: &[FUSE],
     attribute: c"trusted.glusterfs.pathinfo",
     read,
 };

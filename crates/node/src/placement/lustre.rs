@@ -6,7 +6,7 @@
 use super::{Placement, PlacementError, Reader, Server};
 
 pub(super) const READER: Reader =
-    Reader { name: "lustre", file_system: 0x0BD0_0BD0, attribute: c"lustre.lov", read };
+    Reader { name: "lustre", file_systems: &[0x0BD0_0BD0], attribute: c"lustre.lov", read };
 
 const V1: u32 = 0x0BD1_0BD0;
 const V3: u32 = 0x0BD3_0BD0;

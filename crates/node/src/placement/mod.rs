@@ -19,12 +19,20 @@ pub static READERS: &[Reader] = &[lustre::READER, cephfs::READER, glusterfs::REA
 pub struct Reader {
     /// The file system's name.
     pub name: &'static str,
-    /// Its number, as `statfs` gives it.
-    pub file_system: u64,
-    /// The attribute that tells the layout.
+    /// Its numbers, as `statfs` gives them: by the kernel's client, and through FUSE.
+    pub file_systems: &'static [u64],
+    /// The attribute that tells the layout. Other file systems with the same number do not know it.
     pub attribute: &'static CStr,
     /// Takes the attribute's bytes apart.
     pub read: fn(&[u8]) -> Result<Placement<'_>, PlacementError>,
+}
+
+/// The number of whatever is mounted through FUSE.
+const FUSE: u64 = 0x6573_5546;
+
+/// The readers for a file system of this number, in the order in which they are tried.
+pub fn readers(file_system: u64) -> impl Iterator<Item = &'static Reader> {
+    READERS.iter().filter(move |reader| reader.file_systems.contains(&file_system))
 }
 
 /// Stretches of a file that may be laid out differently, at most.

@@ -22,8 +22,10 @@ pub mod lab;
 pub mod null;
 pub mod rados;
 pub mod registry;
+pub mod wrap;
 
-use std::sync::mpsc;
+use std::fmt;
+use std::sync::{Arc, mpsc};
 
 use afflux_core::class::Class;
 use afflux_core::layout::Layout;
@@ -340,6 +342,11 @@ pub trait Engine: Send + Sync {
 
     /// What the servers counted, storage servers first; asks them, so it may wait.
     fn statistics(&self) -> Result<Vec<ServerStatistics>, EngineError>;
+
+    /// What users should hear of although no request failed by it; each is said once.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Where completions arrive.
@@ -349,9 +356,22 @@ pub struct CompletionQueue {
     receiver: mpsc::Receiver<Completion>,
 }
 
-/// Puts completions on a [`CompletionQueue`].
+/// Puts completions on a [`CompletionQueue`], or hands them to who asked for them.
 #[derive(Clone, Debug)]
-pub struct CompletionSender(mpsc::Sender<Completion>);
+pub struct CompletionSender(Sink);
+
+#[derive(Clone, Debug)]
+enum Sink {
+    Queue(mpsc::Sender<Completion>),
+    Receiver(Arc<dyn Receive>),
+}
+
+/// Takes completions as they are delivered: what an engine around another one is to it.
+pub trait Receive: fmt::Debug + Send + Sync {
+    /// Takes one. It is called on a thread of the engine, which may hold its locks: it does not
+    /// wait, and calls no engine.
+    fn receive(&self, completion: Completion);
+}
 
 impl CompletionQueue {
     /// An empty queue.
@@ -362,7 +382,7 @@ impl CompletionQueue {
 
     /// A handle that engines deliver to.
     pub fn sender(&self) -> CompletionSender {
-        CompletionSender(self.sender.clone())
+        CompletionSender(Sink::Queue(self.sender.clone()))
     }
 
     /// The next completion; waits until `wake`, or for ever when that is `None`.
@@ -382,14 +402,6 @@ impl CompletionQueue {
     }
 }
 
-impl Completion {
-    /// The end, now, of a request that no server was asked.
-    pub(crate) fn failed(tag: u64, place: Place, error: EngineError) -> Self {
-        let (arrived, outcome) = (afflux_node::clock::now(), Err(error));
-        Self { tag, place, outcome, arrived, access: Span::ZERO, queued: Span::ZERO, credit: 0 }
-    }
-}
-
 impl Default for CompletionQueue {
     fn default() -> Self {
         Self::new()
@@ -397,9 +409,36 @@ impl Default for CompletionQueue {
 }
 
 impl CompletionSender {
+    /// Delivers to `receiver`.
+    pub fn to(receiver: Arc<dyn Receive>) -> Self {
+        Self(Sink::Receiver(receiver))
+    }
+
     /// Delivers; a queue that is gone no longer cares.
     pub fn send(&self, completion: Completion) {
-        let _ = self.0.send(completion);
+        match &self.0 {
+            Sink::Queue(queue) => drop(queue.send(completion)),
+            Sink::Receiver(receiver) => receiver.receive(completion),
+        }
+    }
+}
+
+impl Completion {
+    /// The end of a request that has no answer: now, and without any times of a server.
+    pub fn failed(tag: u64, place: Place, error: EngineError) -> Self {
+        let (access, queued) = (Span::ZERO, Span::ZERO);
+        let arrived = afflux_node::clock::now();
+        Self { tag, place, outcome: Err(error), arrived, access, queued, credit: 0 }
+    }
+}
+
+impl fmt::Display for Place {
+    /// As servers are named that have no name of their own: `storage 0`, `metadata`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(index) => write!(f, "storage {index}"),
+            Self::Metadata => f.write_str("metadata"),
+        }
     }
 }
 

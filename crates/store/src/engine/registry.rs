@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use afflux_core::parameters::ParameterError;
 use afflux_core::units::Span;
 
 use super::Engine;
@@ -12,6 +13,7 @@ use super::dirs::{DirsEngine, DirsError};
 use super::lab::LabEngine;
 use super::null::NullEngine;
 use super::rados::{RadosEngine, RadosError, RadosStore};
+use super::wrap::{self, WrapError, WrapperEntry, WrapperSpec};
 use crate::lab::cluster::default_dir;
 
 /// One known engine.
@@ -105,19 +107,48 @@ pub enum EngineSpec {
         /// How long answers take.
         delay: Span,
     },
+    /// Another one, in a wrapper: `WRAPPER:OPTIONS@ENGINE`.
+    Wrapped {
+        /// The wrapper.
+        wrapper: WrapperSpec,
+        /// What it is around.
+        inner: Box<Self>,
+    },
 }
 
 /// Text that names no engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineSpecError {
     /// No engine has this name.
-    #[error("there is no engine `{name}`: write {known}")]
+    #[error("there is no engine `{name}`{hint}: write {known}")]
     Unknown {
         /// What was read.
         name: String,
+        /// What was probably meant.
+        hint: String,
         /// The grammars of all.
         known: String,
     },
+    /// A wrapper stands alone, or around what is no engine.
+    #[error(
+        "`{wrapper}:` goes around an object engine, and `{inner}` is none{hint}: write {grammar}, \
+         where ENGINE is {known}"
+    )]
+    Around {
+        /// The wrapper.
+        wrapper: &'static str,
+        /// What it is around.
+        inner: String,
+        /// What was probably meant.
+        hint: String,
+        /// How it is written.
+        grammar: &'static str,
+        /// The grammars of all engines.
+        known: String,
+    },
+    /// What a wrapper is told cannot be read.
+    #[error(transparent)]
+    Wrapper(#[from] ParameterError),
     /// What follows the name cannot be read.
     #[error("`{text}`: {why}: write {grammar}")]
     Wrong {
@@ -142,6 +173,9 @@ pub enum ConnectError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Rados(#[from] RadosError),
+    /// There is no wrapper around it.
+    #[error(transparent)]
+    Wrap(#[from] WrapError),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
@@ -156,8 +190,30 @@ impl EngineSpec {
             Self::Dirs { dirs } => Arc::new(DirsEngine::open(dirs)?),
             Self::Rados(store) => Arc::new(RadosEngine::connect(store)?),
             Self::Null { delay } => Arc::new(NullEngine::delayed(NULL_SERVERS, *delay)?),
+            Self::Wrapped { wrapper, inner } => wrapper.around(inner.connect()?)?,
         })
     }
+
+    /// Reads `OPTIONS@ENGINE`.
+    fn wrapped(wrapper: &'static WrapperEntry, rest: &str) -> Result<Self, EngineSpecError> {
+        let (options, inner) = rest.split_once('@').unwrap_or((rest, ""));
+        let spec = WrapperSpec::parse(wrapper, options)?;
+        match inner.parse() {
+            Ok(engine) => Ok(Self::Wrapped { wrapper: spec, inner: Box::new(engine) }),
+            Err(EngineSpecError::Unknown { hint, .. }) => {
+                let (wrapper, grammar) = (wrapper.name, wrapper.grammar);
+                let (inner, known) = (inner.to_owned(), known());
+                Err(EngineSpecError::Around { wrapper, inner, hint, grammar, known })
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// How all engines are written, for messages.
+fn known() -> String {
+    let all: Vec<_> = ENGINES.iter().map(|entry| entry.grammar).collect();
+    all.join("; ")
 }
 
 impl FromStr for EngineSpec {
@@ -168,9 +224,13 @@ impl FromStr for EngineSpec {
             Some((name, rest)) => (name, Some(rest)),
             None => (text, None),
         };
+        if let Some(wrapper) = wrap::find(name) {
+            return Self::wrapped(wrapper, rest.unwrap_or_default());
+        }
         let entry = ENGINES.iter().find(|entry| entry.name == name).ok_or_else(|| {
-            let known: Vec<_> = ENGINES.iter().map(|entry| entry.grammar).collect();
-            EngineSpecError::Unknown { name: name.to_owned(), known: known.join("; ") }
+            let (hint, known) = (wrap::hint(name), known());
+            let known = format!("{known}; or around any of them {}", wrap::grammars());
+            EngineSpecError::Unknown { name: name.to_owned(), hint, known }
         })?;
         (entry.read)(rest).map_err(|why| {
             let (text, grammar) = (text.to_owned(), entry.grammar);
@@ -189,6 +249,7 @@ impl fmt::Display for EngineSpec {
                 format!("dirs:{}", dirs.join(","))
             }
             Self::Rados(store) => written_rados(store),
+            Self::Wrapped { wrapper, inner } => format!("{wrapper}@{inner}"),
             Self::Null { delay: Span::ZERO } => "null".to_owned(),
             Self::Null { delay } => format!("null:{delay}"),
         };
@@ -244,6 +305,28 @@ mod tests {
             "rados::a",
         ] {
             assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
+        }
+        for text in
+            ["limit:16@null", "trace:/t.jsonl@limit:16@dirs:/a,/b", "throttle:20MB/s@lab:/x"]
+        {
+            assert_eq!(text.parse::<EngineSpec>().unwrap().to_string(), text);
+        }
+        for (text, hint) in [
+            ("limit:16", "goes around an object engine, and `` is none: write limit:N@ENGINE"),
+            ("limit:16@sim:contended", "`sim:contended` is none"),
+            ("limit:16@trace:/t@nul", "`nul` is none; did you mean `null`?"),
+            ("limt:16@null", "did you mean `limit`?"),
+            ("limit:0@null", "`requests=0` is not a whole number from 1"),
+            ("limit:@null", "needs `requests`"),
+            ("throttle:20MB@null", "20MB/s"),
+            ("throttle:0B/s@null", "above zero"),
+            ("fault:lose=2@null", "`lose=2` is not a number from 0 to 1"),
+            ("fault:lost=0.1@null", "it takes seed, delay"),
+            ("fault:server=x@null", "server=x"),
+            ("disk", "throttle:RATE@ENGINE"),
+        ] {
+            let error = text.parse::<EngineSpec>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{error}");
         }
         for (text, hint) in [("dirs:", "dirs:DIR"), ("null:5", "5ms"), ("", "lab, or lab:DIR")] {
             let error = text.parse::<EngineSpec>().unwrap_err().to_string();
