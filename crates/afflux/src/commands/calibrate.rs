@@ -97,7 +97,7 @@ pub(crate) fn run(
     let chosen = workloads::chosen(args.workload.as_deref(), &args.on)?;
     let (workload, _) = chosen.ok_or_else(|| {
         Failure::input(
-            "there is no WORKLOAD: name a preset of `afflux bench` or a file, or take --on cmd:COMMAND",
+            "there is no WORKLOAD: name a preset of `afflux bench` or a file, or use --on cmd:...",
         )
     })?;
     let CalibrateArgs { from, max, runs, cv, stop_early, .. } = *args;
