@@ -70,7 +70,7 @@ read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
         --osds | --store | --disk | --net | --dir | --afflux)
-            [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1 needs a value: see --help"
+            [ -n "${2:-}" ] || refuse "$1 needs a value: see --help"
             declare -g "${1#--}=$2"
             shift
             ;;

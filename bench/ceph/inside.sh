@@ -1,3 +1,4 @@
+#!/bin/bash
 # What cluster.sh runs as the first process of its namespaces: brings a cluster up, runs the command,
 # and takes the cluster down. All ends when this shell ends.
 # usage: inside.sh PARENT DIR OSDS STORE DISK FS NET AFFLUX VERBOSE PYTHON COMMAND...
@@ -122,7 +123,6 @@ start_servers() {
         at=$(server_address "$i") within=()
         [ -z "$net" ] || within=(ip netns exec "srv$i")
         start "osd.$i" "${within[@]}" ceph-osd -f --id "$i" --public-addr "$at" --cluster-addr "$at"
-        servers[i]=$!
     done
     [ "$fs" = no ] || start mds.a ceph-mds -f --id a --public-addr "$address"
 }

@@ -4,6 +4,7 @@
 
 mod bench;
 mod calibrate;
+mod ceph;
 mod credits;
 mod external;
 mod lab;
