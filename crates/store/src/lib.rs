@@ -13,6 +13,7 @@ pub mod client;
 mod crc;
 pub mod engine;
 pub mod fileset;
+mod held;
 pub mod lab;
 pub mod load;
 pub mod objects;
