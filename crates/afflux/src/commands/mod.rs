@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod ctl;
+mod devdisk;
 pub(crate) mod guard;
 mod lab;
 mod quickstart;
@@ -32,6 +33,8 @@ enum Command {
     Quickstart(quickstart::QuickstartArgs),
     /// Start, stop and look at a lab: real servers with real bytes on this machine
     Lab(lab::LabArgs),
+    /// Be a disk: a file that takes the time of a device model, for storage servers of others
+    Devdisk(devdisk::DevdiskArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
@@ -67,6 +70,7 @@ impl CommandLine {
         match &self.command {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
+            Command::Devdisk(args) => devdisk::run(args, talk),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
