@@ -106,7 +106,8 @@ check_options() {
     *[!0-9]*bit) ;;
     *) refuse "--net $net: give a rate with its unit, as in 400mbit or 1gbit" ;;
     esac
-    [ "$fs" = no ] || [ -w /dev/fuse ] || refuse "--fs needs to write to /dev/fuse: be root, or leave it out"
+    [ "$fs$disk" = no ] || [ -w /dev/fuse ] ||
+        refuse "--fs and --disk need to write to /dev/fuse: be root, or leave them out"
     [ -z "$disk" ] || [ "$store" = bluestore ] || refuse "--disk needs --store bluestore"
     [ -z "$disk" ] || [ "$(id -u)" = 0 ] || refuse "--disk needs root, for loop devices: leave it out, or be root"
     if [ -n "$disk" ]; then

@@ -3,14 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use afflux_core::rng::Rng;
-use afflux_core::units::{Span, Time};
+use afflux_core::units::Span;
 use afflux_node::clock;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::waiting::eventually;
+
+const AFFLUX: &str = env!("CARGO_BIN_EXE_afflux");
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/ceph/cluster.sh");
 
 /// Where a test has the state of its cluster, and the files of its disks. Its name is in all that a
@@ -87,20 +91,11 @@ fn is_alive(namespaces: &BTreeSet<PathBuf>) -> bool {
     })
 }
 
-/// Waits until it is so; the machine may be busy.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until: Time = clock::now() + Span::from_secs(60);
-    while !is_so() {
-        assert!(clock::now() < until, "not after a minute: {what}");
-        clock::sleep(Span::from_millis(20));
-    }
-}
-
 /// Runs it; none when this machine has no Ceph or this user no right, which is said.
 fn run(mut cluster: Command) -> Option<Output> {
     let output = cluster.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let lacks = ["cluster.sh: missing", "may not make namespaces", "needs to write to /dev/fuse"];
+    let lacks = ["missing:", "may not make namespaces", "to write to /dev/fuse", "needs root"];
     if output.status.code() == Some(2) && lacks.iter().any(|lack| said.contains(lack)) {
         println!("SKIPPED: {said}");
         return None;
@@ -165,6 +160,22 @@ fn files_of_cephfs_are_bound_to_servers() {
 }
 
 #[test]
+fn bluestore_pays_for_the_seeks_of_a_disk() {
+    let place = Place::new();
+    let command = "losetup --list --noheadings --output AUTOCLEAR,DIO,BACK-FILE \
+        && rados --pool srv0 bench 3 write -b 1048576 -t 8 | grep ^Bandwidth";
+    let mut options = vec!["--store", "bluestore", "--osds", "1", "--disk", "hdd"];
+    options.extend(["--afflux", AFFLUX, "--verbose"]);
+    let Some(output) = run(place.cluster(&options, command)) else { return };
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    let out = stdout(&output);
+    assert!(out.contains("1   1 /run/disk0"), "{out}");
+    let rate: f64 = out.split_whitespace().last().unwrap().parse().unwrap();
+    assert!(rate > 0.0 && rate < 113.0, "{rate} MB/s on a disk that moves 113 at most");
+    eventually("nothing is left", || place.traces().is_empty());
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_a_remedy() {
     let place = Place::new();
     let refused = |options: &[&str], remedy: &str| {
@@ -222,6 +233,26 @@ fn end_it(options: &[&str], wait: Option<Span>, signal: Signal) {
 }
 
 #[test]
+fn ctrl_c_is_for_the_command() {
+    let place = Place::new();
+    if run(place.cluster(&["--osds", "1"], "true")).is_none() {
+        return;
+    }
+    std::fs::remove_dir_all(place.state()).unwrap();
+    let running = place.state().join("running");
+    let command = format!(
+        "trap 'rados --pool srv0 put late /etc/hostname && exit 5' INT; touch {}; \
+         while :; do sleep 0.05; done",
+        running.display()
+    );
+    let mut script = place.cluster(&["--osds", "1"], &command).process_group(0).spawn().unwrap();
+    eventually("the command runs", || running.exists());
+    kill_process_group(Pid::from_child(&script), Signal::INT).unwrap();
+    assert_eq!(script.wait().unwrap().code(), Some(5), "the cluster was there to the end");
+    eventually("nothing is left", || place.traces().is_empty());
+}
+
+#[test]
 fn nothing_is_left_whenever_it_is_killed() {
     let place = Place::new();
     if run(place.cluster(&["--fs", "--net", "1gbit"], "true")).is_none() {
@@ -229,8 +260,8 @@ fn nothing_is_left_whenever_it_is_killed() {
     }
     let kills: u64 = std::env::var("AFFLUX_KILLS").map_or(12, |kills| kills.parse().unwrap());
     let mut rng = Rng::new(11);
-    let kinds: [&[&str]; 3] =
-        [&[], &["--fs"], &["--fs", "--net", "1gbit", "--store", "bluestore", "--osds", "2"]];
+    let disk = ["--store", "bluestore", "--osds", "2", "--disk", "ssd", "--afflux", AFFLUX];
+    let kinds: [&[&str]; 4] = [&[], &["--fs"], &["--net", "1gbit", "--fs"], &disk];
     for kill in 0..kills {
         let kind = kinds[kill as usize % kinds.len()];
         end_it(kind, Some(Span::from_millis(rng.below(1200))), Signal::KILL);
