@@ -169,7 +169,6 @@ setpriv --pdeathsig KILL env --default-signal=INT,QUIT "${unshare[@]}" \
 namespaces=$!
 trap 'kill -KILL $namespaces; exit 143' TERM HUP
 trap : INT QUIT
-status=0
 # Ctrl-C ends the waiting, but neither the namespaces nor the need to wait for them.
-while wait $namespaces || status=$?; kill -0 $namespaces 2>/dev/null; do status=0; done
-exit $status
+while wait $namespaces || true; kill -0 $namespaces 2>/dev/null; do :; done
+wait $namespaces

@@ -39,7 +39,7 @@ stage() {
 # Ends with the last words of everybody.
 fail() {
     printf 'cluster.sh: %s; the ends of all logs:\n' "$1" >&2
-    tail -n 4 "$cluster"/log/* >&2 2>/dev/null
+    tail -n 4 "$cluster"/log/* >&2 2>/dev/null || true
     exit 2
 }
 
@@ -98,7 +98,7 @@ start_monitor() {
 # Keeps in `disks` what disks.py makes, and in `holder` the process that must live as long.
 hold() {
     local said
-    exec {said}< <(exec "$python" "$here/disks.py" "$@" 2>>"$cluster/log/disks")
+    exec {said}< <(exec setsid "$python" "$here/disks.py" "$@" 2>>"$cluster/log/disks")
     holder=$!
     mapfile -t -n "$osds" -u "$said" disks
     exec {said}<&-
@@ -171,9 +171,9 @@ mount_files() {
 }
 
 # A mount whose servers are gone would hang who looks at it, so it goes first. Processes that the
-# command left behind may still use it.
+# command left behind may still use it; a ceph-fuse that died has taken it along.
 unmount_files() {
-    umount "$mount" 2>/dev/null || umount --lazy "$mount"
+    umount "$mount" 2>/dev/null || umount --lazy "$mount" 2>/dev/null || true
     local tries
     for ((tries = 0; tries < 100; tries++)); do
         kill -0 "$fuse" 2>/dev/null || return 0
