@@ -2,7 +2,7 @@
 CARGO ?= cargo
 AFFLUX = target/release/afflux
 
-.PHONY: all build quickstart test soak lint deps bench presets bench-search-lab figures clean
+.PHONY: all build quickstart try-ceph test soak lint deps bench presets bench-search-lab figures clean
 
 all: build
 
@@ -13,6 +13,11 @@ build:
 quickstart: build
 	$(AFFLUX) quickstart
 
+# A real Ceph of four servers on this machine, which ends with the command beside it.
+try-ceph: build
+	bench/ceph/cluster.sh --verbose -- sh -c '$(AFFLUX) bench seq-write --on rados && \
+		$(AFFLUX) engine probe --on rados'
+
 test: lint
 	$(CARGO) test --workspace
 
@@ -20,16 +25,21 @@ test: lint
 soak:
 	AFFLUX_KILLS=1000 $(CARGO) test --package afflux-node --test it -- death step_by_step --nocapture
 	AFFLUX_KILLS=1000 $(CARGO) test --package afflux --test under -- killed --nocapture
+	AFFLUX_KILLS=100 $(CARGO) test --package afflux --test it -- ceph --nocapture
 
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
+# What bench/ceph/cluster.sh makes clusters of.
+CEPH_PACKAGES = ceph-mon ceph-osd ceph-mds ceph-fuse ceph-common ceph-base librados2 python3-rados \
+	attr fuse3
+
 # Debian packages without which tests would skip. They need root: the package manager asks.
 deps:
 	apt-get update
 	apt-get install -y --no-install-recommends chromium fio stress-ng sqlite3 git \
-		libpython3.11-testsuite libc6-dev glusterfs-server iproute2
+		libpython3.11-testsuite libc6-dev glusterfs-server iproute2 $(CEPH_PACKAGES)
 
 # Criterion benchmarks, with the targets beside what was measured.
 bench:

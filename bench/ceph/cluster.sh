@@ -70,7 +70,7 @@ read_options() {
     while [ $# -gt 0 ]; do
         case $1 in
         --osds | --store | --disk | --net | --dir | --afflux)
-            [ $# -gt 1 ] && [ -n "$2" ] || refuse "$1 needs a value: see --help"
+            [ -n "${2:-}" ] || refuse "$1 needs a value: see --help"
             declare -g "${1#--}=$2"
             shift
             ;;
@@ -106,7 +106,8 @@ check_options() {
     *[!0-9]*bit) ;;
     *) refuse "--net $net: give a rate with its unit, as in 400mbit or 1gbit" ;;
     esac
-    [ "$fs" = no ] || [ -w /dev/fuse ] || refuse "--fs needs to write to /dev/fuse: be root, or leave it out"
+    [ "$fs$disk" = no ] || [ -w /dev/fuse ] ||
+        refuse "--fs and --disk need to write to /dev/fuse: be root, or leave them out"
     [ -z "$disk" ] || [ "$store" = bluestore ] || refuse "--disk needs --store bluestore"
     [ -z "$disk" ] || [ "$(id -u)" = 0 ] || refuse "--disk needs root, for loop devices: leave it out, or be root"
     if [ -n "$disk" ]; then
@@ -168,7 +169,6 @@ setpriv --pdeathsig KILL env --default-signal=INT,QUIT "${unshare[@]}" \
 namespaces=$!
 trap 'kill -KILL $namespaces; exit 143' TERM HUP
 trap : INT QUIT
-status=0
 # Ctrl-C ends the waiting, but neither the namespaces nor the need to wait for them.
-while wait $namespaces || status=$?; kill -0 $namespaces 2>/dev/null; do status=0; done
-exit $status
+while wait $namespaces || true; kill -0 $namespaces 2>/dev/null; do :; done
+wait $namespaces

@@ -1,14 +1,28 @@
-"""Files without names, for servers to keep objects in: the last process that has one open takes it along.
+"""What servers keep objects in, of which nothing is left when nobody has it open any more.
 
-usage: disks.py DIRECTORY SIZE COUNT
+usage: disks.py files DIRECTORY SIZE COUNT
+       disks.py loops FILE...
 
-Prints a path of each, by which others may open it as long as this process lives, and waits to be
-killed.
+The first makes sparse files that have no name, the second block devices on files, which the kernel
+detaches when the last process has closed them. Each prints a path for each, by which others may open
+it, and holds all of them until it is killed.
 """
 
+import errno
+import fcntl
 import os
 import signal
+import struct
 import sys
+
+# From linux/loop.h.
+LOOP_CTL_GET_FREE = 0x4C82
+LOOP_CONFIGURE = 0x4C0A
+LO_FLAGS_AUTOCLEAR = 4
+LO_FLAGS_DIRECT_IO = 16
+SECTOR_BYTES = 512
+# struct loop_config: the file, the block size, then loop_info64, whose flags are its only part here.
+CONFIGURATION = struct.Struct("=II 52x I 176x 64x")
 
 
 def unnamed(directory, size):
@@ -18,6 +32,30 @@ def unnamed(directory, size):
     return f"/proc/{os.getpid()}/fd/{file}"
 
 
-for _ in range(int(sys.argv[3])):
-    print(unnamed(sys.argv[1], int(sys.argv[2])), flush=True)
+def attached(path):
+    """The path of a block device on a file, which it takes the time of, too."""
+    file = os.open(path, os.O_RDWR)
+    control = os.open("/dev/loop-control", os.O_RDWR)
+    flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO
+    while True:
+        name = f"/dev/loop{fcntl.ioctl(control, LOOP_CTL_GET_FREE)}"
+        device = os.open(name, os.O_RDWR)
+        try:
+            fcntl.ioctl(device, LOOP_CONFIGURE, CONFIGURATION.pack(file, SECTOR_BYTES, flags))
+            return name
+        except OSError as error:
+            os.close(device)
+            # Somebody else may have been faster.
+            if error.errno != errno.EBUSY:
+                raise
+
+
+what, *of = sys.argv[1:]
+if what == "files":
+    directory, size, count = of
+    paths = (unnamed(directory, int(size)) for _ in range(int(count)))
+else:
+    paths = (attached(path) for path in of)
+for path in paths:
+    print(path, flush=True)
 signal.pause()

@@ -1,3 +1,4 @@
+#!/bin/bash
 # What cluster.sh runs as the first process of its namespaces: brings a cluster up, runs the command,
 # and takes the cluster down. All ends when this shell ends.
 # usage: inside.sh PARENT DIR OSDS STORE DISK FS NET AFFLUX VERBOSE PYTHON COMMAND...
@@ -7,6 +8,7 @@ parent=$1 dir=$2 osds=$3 store=$4 disk=$5 fs=$6 net=$7 afflux=$8 verbose=$9 pyth
 shift 10
 command=("$@")
 here=$(dirname "${BASH_SOURCE[0]}")
+disk_gib=4
 
 # The kernel ends this process with its parent, and its parent with the script, from the moment on that
 # each asked for it. Who died before is seen here, in the /proc of the namespace that they are in.
@@ -17,7 +19,7 @@ read -r -a stat <"/proc/${stat[3]}/stat" || exit 2
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-[ -z "${XDG_RUNTIME_DIR:-}" ] || mkdir -p "$XDG_RUNTIME_DIR"
+case ${XDG_RUNTIME_DIR:-} in /run/*) mkdir -p "$XDG_RUNTIME_DIR" ;; esac
 
 # Daemons have their sockets here by default, so that `ceph daemon osd.0` finds them.
 mkdir /run/ceph /run/osd
@@ -37,15 +39,15 @@ stage() {
 # Ends with the last words of everybody.
 fail() {
     printf 'cluster.sh: %s; the ends of all logs:\n' "$1" >&2
-    tail -n 4 "$cluster"/log/* 2>/dev/null >&2
+    tail -n 4 "$cluster"/log/* >&2 2>/dev/null || true
     exit 2
 }
 
-# Runs a program in the background, with what it says in a log of this name.
+# Runs a program in the background, with what it says in a log of this name. Ctrl-C is not for it.
 start() {
     local log=$cluster/log/$1
     shift
-    "$@" >>"$log" 2>&1 </dev/null &
+    setsid "$@" >>"$log" 2>&1 </dev/null &
 }
 
 # An address of loopback for this cluster alone, so that its ports collide with nobody's.
@@ -93,19 +95,35 @@ start_monitor() {
     start mon.a ceph-mon -f --id a --public-addrv "[v2:$address:3300]"
 }
 
-# Makes disks of 4 GiB that take no more than what is written to them.
-make_disks() {
-    exec {disks_made}< <("$python" "$here/disks.py" "${TMPDIR:-/tmp}" $((4 << 30)) "$osds" \
-        2>"$cluster/log/disks")
-    mapfile -t -n "$osds" -u "$disks_made" disks
-    [ ${#disks[@]} = "$osds" ] || fail "there is no room for disks in ${TMPDIR:-/tmp}"
-    stage "the disks are there"
+# Keeps in `disks` what disks.py makes, and in `holder` the process that must live as long.
+hold() {
+    local said
+    exec {said}< <(exec setsid "$python" "$here/disks.py" "$@" 2>>"$cluster/log/disks")
+    holder=$!
+    mapfile -t -n "$osds" -u "$said" disks
+    exec {said}<&-
+    [ ${#disks[@]} = "$osds" ] || fail "the disks could not be made"
 }
 
-# Makes what servers keep objects in. With --store mem that is a directory in memory.
+# Puts loop devices, on files that take the time of a device, in the place of files that take none.
+model_disks() {
+    local i files=()
+    for ((i = 0; i < osds; i++)); do
+        files[i]=/run/disk$i
+        start "disk.$i" "$afflux" devdisk --device "$disk" --size "${disk_gib}GiB" --seed "$i" \
+            --back "${disks[i]}" "${files[i]}"
+        models[i]=$!
+    done
+    for ((i = 0; i < osds; i++)); do await_mount "${files[i]}" "${models[i]}" "disk $i"; done
+    hold loops "${files[@]}"
+}
+
+# Makes what servers keep objects in. With --store mem that is a directory in memory, else a disk too
+# that takes no more room than what is written to it.
 format_servers() {
     local i
-    [ "$store" = mem ] || make_disks
+    [ "$store" = mem ] || hold files "${TMPDIR:-/tmp}" $((disk_gib << 30)) "$osds"
+    [ -z "$disk" ] || model_disks
     for ((i = 0; i < osds; i++)); do
         mkdir "/run/osd/$i"
         [ "$store" = mem ] || ln -s "${disks[i]}" "/run/osd/$i/block"
@@ -127,6 +145,14 @@ start_servers() {
     [ "$fs" = no ] || start mds.a ceph-mds -f --id a --public-addr "$address"
 }
 
+# Waits until a process has mounted what it serves.
+await_mount() {
+    until mountpoint -q "$1"; do
+        kill -0 "$2" 2>/dev/null || fail "$3 could not be mounted"
+        sleep 0.02
+    done
+}
+
 # Waits until the monitor's commands have come so far.
 await() {
     local said
@@ -140,17 +166,14 @@ mount_files() {
     start fuse ceph-fuse -f --id admin "$mount"
     fuse=$!
     export MOUNT=$mount
-    until mountpoint -q "$mount"; do
-        kill -0 "$fuse" 2>/dev/null || fail "CephFS could not be mounted"
-        sleep 0.02
-    done
+    await_mount "$mount" "$fuse" CephFS
     stage "CephFS is mounted"
 }
 
 # A mount whose servers are gone would hang who looks at it, so it goes first. Processes that the
-# command left behind may still use it.
+# command left behind may still use it; a ceph-fuse that died has taken it along.
 unmount_files() {
-    umount "$mount" 2>/dev/null || umount --lazy "$mount"
+    umount "$mount" 2>/dev/null || umount --lazy "$mount" 2>/dev/null || true
     local tries
     for ((tries = 0; tries < 100; tries++)); do
         kill -0 "$fuse" 2>/dev/null || return 0
@@ -158,6 +181,15 @@ unmount_files() {
     done
 }
 
+# Servers go before their disks, so that nobody waits for a disk that is gone.
+take_disks() {
+    kill -KILL "${servers[@]}" "$holder"
+    wait "${servers[@]}" "$holder" 2>/dev/null || true
+    kill -TERM "${models[@]}"
+    wait "${models[@]}" || true
+}
+
+trap 'exit 130' INT
 choose_address
 [ -z "$net" ] || make_network
 configure
@@ -168,9 +200,13 @@ exec {monitor}< <("$python" "$here/monitor.py" build "$address" "$fs" "${identit
 await registered "the monitor knows the servers"
 start_servers
 await ready "the cluster is usable"
+exec {monitor}<&-
 [ "$fs" = no ] || mount_files
 
+# The command may do with Ctrl-C what it likes.
+trap : INT
 status=0
 "${command[@]}" || status=$?
 [ "$fs" = no ] || unmount_files
+[ -z "$disk" ] || take_disks
 exit $status

@@ -15,7 +15,7 @@ import sys
 import time
 
 PORT = 3300
-PATIENCE_SECS = 60
+PATIENCE_SECS = 120
 
 
 def free_address():

@@ -4,15 +4,17 @@
 //! the other side of that one: its protocol, its servers, and the processes they run in.
 //! [`objects`] and [`catalog`] keep data and names, for the lab's servers and for `dirs` alike.
 //! [`client`] cuts files over an engine's servers and regulates every path; [`load`] runs workloads
-//! on it.
+//! on it. [`disk`] lends a modelled device to storage servers of others.
 
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod client;
 mod crc;
+pub mod disk;
 pub mod engine;
 pub mod fileset;
+mod held;
 pub mod lab;
 pub mod load;
 pub mod objects;

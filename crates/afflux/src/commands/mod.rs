@@ -3,6 +3,7 @@
 mod bench;
 mod calibrate;
 mod ctl;
+mod devdisk;
 mod engine;
 pub(crate) mod guard;
 mod lab;
@@ -35,6 +36,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Look at the storage that a target is on: what it can do, and what its servers do
     Engine(engine::EngineArgs),
+    /// Be a disk: a file that takes the time of a device model, for storage servers of others
+    Devdisk(devdisk::DevdiskArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
@@ -71,6 +74,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Engine(args) => engine::run(args, out, talk),
+            Command::Devdisk(args) => devdisk::run(args, talk),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),

@@ -4,7 +4,9 @@
 
 mod bench;
 mod calibrate;
+mod ceph;
 mod credits;
+mod devdisk;
 mod external;
 mod lab;
 mod quickstart;
@@ -13,3 +15,4 @@ mod report;
 mod rules;
 mod search;
 mod sim;
+mod waiting;

@@ -3,7 +3,6 @@
 
 mod connection;
 mod credits;
-mod hold;
 pub mod metadata;
 mod queue;
 pub mod storage;

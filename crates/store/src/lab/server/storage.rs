@@ -7,9 +7,9 @@ use afflux_core::units::{Span, Time};
 use afflux_node::clock;
 use bytes::Bytes;
 
-use super::hold::{HeldDevice, Submitted};
 use super::{Reply, ServerError, Service};
 use crate::engine::ObjectId;
+use crate::held::{HeldDevice, Submitted};
 use crate::lab::device::{LabDevice, ObjectPlaces};
 use crate::lab::stream::Payload;
 use crate::lab::wire::{Header, Kind, MAX_DATA_BYTES, Status};

@@ -17,7 +17,7 @@ use crate::sync::{lock, wait, wait_for};
 
 /// A device model and the thread that runs it. Dropping it ends the thread.
 #[derive(Debug)]
-pub(super) struct HeldDevice {
+pub(crate) struct HeldDevice {
     shared: Arc<Shared>,
     runner: Option<JoinHandle<()>>,
 }
@@ -42,7 +42,7 @@ struct Waiting {
 }
 
 /// Requests under way on a device; [`Submitted::wait`] must be called on the thread that submitted.
-pub(super) struct Submitted {
+pub(crate) struct Submitted {
     shared: Arc<Shared>,
     ids: Vec<u64>,
 }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Shared {
 
 impl HeldDevice {
     /// Starts a thread for `device`.
-    pub(super) fn start(device: Box<dyn Device>) -> std::io::Result<Self> {
+    pub(crate) fn start(device: Box<dyn Device>) -> std::io::Result<Self> {
         let state = State {
             device,
             waiting: BTreeMap::new(),
@@ -73,7 +73,7 @@ impl HeldDevice {
     }
 
     /// Hands stretches of the device over, all at once.
-    pub(super) fn submit(&self, write: bool, pieces: &[Piece]) -> Submitted {
+    pub(crate) fn submit(&self, write: bool, pieces: &[Piece]) -> Submitted {
         let mut ids = Vec::with_capacity(pieces.len());
         let mut state = lock(&self.shared.state);
         let now = clock::now();
@@ -106,7 +106,7 @@ impl Drop for HeldDevice {
 
 impl Submitted {
     /// Waits until the device is through with all of it, and says how long it worked on it.
-    pub(super) fn wait(self) -> Span {
+    pub(crate) fn wait(self) -> Span {
         let mut access = Span::ZERO;
         for id in self.ids {
             loop {
