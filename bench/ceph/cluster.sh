@@ -106,10 +106,10 @@ check_options() {
     *[!0-9]*bit) ;;
     *) refuse "--net $net: give a rate with its unit, as in 400mbit or 1gbit" ;;
     esac
-    [ "$fs$disk" = no ] || [ -w /dev/fuse ] ||
-        refuse "--fs and --disk need to write to /dev/fuse: be root, or leave them out"
     [ -z "$disk" ] || [ "$store" = bluestore ] || refuse "--disk needs --store bluestore"
     [ -z "$disk" ] || [ "$(id -u)" = 0 ] || refuse "--disk needs root, for loop devices: leave it out, or be root"
+    [ "$fs$disk" = no ] || [ -w /dev/fuse ] ||
+        refuse "--fs and --disk need to write to /dev/fuse: be root, or leave them out"
     if [ -n "$disk" ]; then
         [ -n "$afflux" ] || afflux=$here/../../target/release/afflux
         [ -x "$afflux" ] || refuse "--disk needs $afflux: run \`make build\`, or name it by --afflux"
