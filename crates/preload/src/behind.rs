@@ -171,7 +171,7 @@ fn end(key: Key) {
 fn count(server: Server, bytes: u64, process_time: Span, ruling: Option<Ruling>) {
     if let Some(block) = server.block(Class::Write) {
         let rule = ruling.and_then(|ruling| ruling.rule);
-        run::tally().ended(block, &Ended { bytes, process_time, rule });
+        run::ended(block, &Ended { bytes, process_time, rule });
     }
 }
 

@@ -358,18 +358,28 @@ impl Passing {
             run::tally().escape(Cause::InSignal, bytes);
             return;
         }
-        let touched = places::touched(seen.place(), offset, bytes);
-        let servers = touched.servers();
         let waits = !seen.is_non_blocking();
-        let each = bytes / servers.len().max(1) as u64;
-        let each = u32::try_from(each).unwrap_or(u32::MAX);
-        for server in servers.iter().take(WIDE) {
-            if let Some(sent) = take(run, *server, class, self.sent, each, waits) {
-                (self.sent, self.places) = (sent, self.places + 1);
+        match self.first {
+            Some(server) if !places::is_striped(seen.place()) => {
+                self.take(run, server, bytes, waits)
+            }
+            _ => {
+                let touched = places::touched(seen.place(), offset, bytes);
+                let each = bytes / touched.servers().len().max(1) as u64;
+                let servers = touched.servers().iter().take(WIDE);
+                servers.for_each(|server| self.take(run, *server, each, waits));
             }
         }
         if !waits {
             run::tally().escape(Cause::NonBlocking, bytes);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, run: &'static Run, server: Server, bytes: u64, waits: bool) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if let Some(sent) = take(run, server, self.class, self.sent, bytes, waits) {
+            (self.sent, self.places) = (sent, self.places + 1);
         }
     }
 
@@ -402,7 +412,7 @@ impl Passing {
         let block = self.first.and_then(|server| server.block(self.class));
         if let Some(block) = block {
             let process_time = now.since(self.sent);
-            run::tally().ended(block, &Ended { bytes, process_time, rule });
+            run::ended(block, &Ended { bytes, process_time, rule });
             if moves {
                 run::tally().moved(block, run::second_of(run, now), bytes);
             }
@@ -450,14 +460,20 @@ pub(crate) fn take(
         }
         break;
     }
-    if let Some(block) = server.block(class) {
-        let tally = run::tally();
-        for reason in HoldReason::ALL {
-            let held = holds.held_nanos[reason.index()];
-            if held > 0 || holds.holds[reason.index()] > 0 {
-                tally.held(block, reason, Span::from_nanos(held));
-            }
-        }
+    // A request that was let in at once was not held.
+    if sent != Some(now) {
+        count_holds(server, class, &holds);
     }
     sent
+}
+
+#[cold]
+fn count_holds(server: Server, class: Class, holds: &HoldTotals) {
+    let Some(block) = server.block(class) else { return };
+    for reason in HoldReason::ALL {
+        let held = holds.held_nanos[reason.index()];
+        if held > 0 || holds.holds[reason.index()] > 0 {
+            run::tally().held(block, reason, Span::from_nanos(held));
+        }
+    }
 }

@@ -87,6 +87,9 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[ignore = "this is what worker processes run"]
 fn worker() {
     let Ok(task) = std::env::var("AFFLUX_WORKER") else { return };
+    // It does not outlive a test that fails.
+    let end = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(end).unwrap();
     let folder = PathBuf::from(std::env::var("AFFLUX_FOLDER").unwrap());
     let words: Vec<&str> = task.split(' ').collect();
     let number: usize = words.last().unwrap().parse().unwrap();
