@@ -69,8 +69,9 @@ impl Shared {
     /// for it in turn until `deadline`. What held it is added to `holds` and to the path's totals.
     /// A deadline that has passed means one look without waiting.
     ///
-    /// A signal does not end the wait. Signal handlers may call this. Where the job has a limit on requests over all paths (fan-in), its place there is
-    /// asked for once the path has admitted it.
+    /// A signal does not end the wait. Signal handlers may call this. Where the job has a limit on
+    /// requests over all paths (fan-in), its place there is asked for once the path has admitted
+    /// it.
     ///
     /// # Errors
     /// See [`Refused`]: the request is then sent ungated.

@@ -3,9 +3,9 @@
 //!
 //! A thread knows its own lane from memory that only it and its signal handlers touch, so that
 //! taking it is no more than setting a flag. A handler that interrupts a step finds the flag set
-//! and is lent another lane; one that leaves by a long jump frees what the step used. What says which
-//! lanes are kept and lent lies in memory that the process keeps to itself. A forked child finds
-//! that memory empty and claims lanes in its own name; what its thread remembers is then not
+//! and is lent another lane; one that leaves by a long jump frees what the step used. What says
+//! which lanes are kept and lent lies in memory that the process keeps to itself. A forked child
+//! finds that memory empty and claims lanes in its own name; what its thread remembers is then not
 //! confirmed there. A thread that ends leaves its lane to the next.
 
 use std::cell::Cell;
