@@ -84,17 +84,17 @@ impl Shared {
         deadline: Time,
         holds: &mut HoldTotals,
     ) -> Result<Slot<'_>, Refused> {
-        THREAD.with(|thread| {
-            let request = Request { path, size_bytes, ask: Ask::Gate, hand: None };
-            let entered = self.enter(thread, &request, now, deadline, holds)?;
-            let mut slot = self.slot(&request, &entered);
-            if let Some(limit) = entered.fan_in {
-                let limit = (limit, entered.at);
-                let all = self.enter_all_paths(thread, &request, limit, deadline, holds)?;
-                (slot.fan_in, slot.place.sent) = (Some(all.0), all.1);
-            }
-            Ok(slot)
-        })
+        let request = Request { path, size_bytes, ask: Ask::Gate, hand: None };
+        // What a closure returns is copied, so that the slot is made outside of it.
+        let entered = THREAD.with(|thread| self.enter(thread, &request, now, deadline, holds))?;
+        let mut slot = self.slot(&request, &entered);
+        if let Some(limit) = entered.fan_in {
+            let limit = (limit, entered.at);
+            let all = THREAD
+                .with(|thread| self.enter_all_paths(thread, &request, limit, deadline, holds))?;
+            (slot.fan_in, slot.place.sent) = (Some(all.0), all.1);
+        }
+        Ok(slot)
     }
 
     /// Counts a request as sent at `now` whatever the window says: what an observer does.
@@ -323,13 +323,14 @@ impl Shared {
         if slot.place.owner != self.identity() {
             return None;
         }
+        let mut ruling = None;
         THREAD.with(|thread| {
-            let ruling = self.leave(thread, &slot.place, end, None);
+            ruling = self.leave(thread, &slot.place, end, None);
             if let Some(all) = slot.fan_in {
                 self.leave_all_paths(thread, Place { path: all, ..slot.place });
             }
-            ruling
-        })
+        });
+        ruling
     }
 
     #[cold]

@@ -188,7 +188,9 @@ impl Shared {
     /// What the controller made of it, as [`Slot::reply`] says.
     #[inline]
     pub fn answer(&self, arrived: Time) -> Option<Ruling> {
-        THREAD.with(|thread| self.end_last(thread, End::Reply(arrived)))
+        let mut ruling = None;
+        THREAD.with(|thread| ruling = self.end_last(thread, End::Reply(arrived)));
+        ruling
     }
 
     /// The request of the last place in the thread's hand was never sent: gives it back.
