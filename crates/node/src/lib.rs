@@ -6,4 +6,5 @@ pub mod calls;
 pub mod clock;
 pub mod placement;
 pub mod shared;
+pub mod signals;
 pub mod tally;

@@ -19,10 +19,10 @@ use afflux_core::units::Span;
 use crate::calls::{CALLS, Call, Cause, Kind};
 
 /// The first word: the format and its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY2");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY3");
 
-/// Copies of the counters of calls. The first threads have one each, which nobody else adds to; the
-/// last is for all others.
+/// Copies of the counters of calls and of ends of requests. The first threads have one each, which
+/// nobody else adds to; the last is for all others.
 pub const SHARDS: usize = 8;
 /// Paths that one program can use.
 pub const PATHS: usize = 512;
@@ -81,7 +81,7 @@ const CAUSES_AT: usize = PROGRAM_AT + TEXT_WORDS;
 const STRANGERS_AT: usize = 128;
 const CALLS_AT: usize = STRANGERS_AT + STRANGERS * TEXT_WORDS;
 const PATHS_AT: usize = 4096;
-const PATH_WORDS: usize = 4096;
+const PATH_WORDS: usize = 5632;
 
 /// Words of the whole file.
 pub const WORDS: usize = PATHS_AT + PATHS * PATH_WORDS;
@@ -99,14 +99,18 @@ const _: () = assert!(SECONDS_AT + SECONDS <= PATH_WORDS, "seconds reach into th
 const KEY: usize = 0;
 const NAME_AT: usize = 1;
 const NAME_WORDS: usize = 15;
-const BYTES_GATED: usize = 18;
-const PT_SUM: usize = 19;
-const PT_MAX: usize = 20;
 const HOLDS_AT: usize = 24;
 const HELD_AT: usize = 32;
-const BUCKETS_AT: usize = 40;
+const ENDS_AT: usize = 40;
+const SECONDS_AT: usize = ENDS_AT + SHARDS * END_WORDS;
+
+// Places within one shard's counters of the ends of a path's requests.
+const BYTES_GATED: usize = 0;
+const PT_SUM: usize = 1;
+const PT_MAX: usize = 2;
+const BUCKETS_AT: usize = 3;
 const RULES_AT: usize = BUCKETS_AT + BUCKETS;
-const SECONDS_AT: usize = RULES_AT + RULES;
+const END_WORDS: usize = (RULES_AT + RULES).next_multiple_of(8);
 
 /// A path whose block is being claimed.
 const CLAIMED: u64 = u64::MAX;
@@ -292,17 +296,19 @@ impl<'a> Tally<'a> {
     }
 
     /// A request of a path has ended.
-    pub fn ended(&self, block: PathBlock, ended: &Ended) {
-        let start = block.start();
+    #[inline]
+    pub fn ended(&self, shard: usize, block: PathBlock, ended: &Ended) {
+        let start = block.start() + ENDS_AT + shard.min(SHARDS - 1) * END_WORDS;
+        let words = &self.words[start..start + END_WORDS];
         let nanos = ended.process_time.as_nanos();
-        self.words[start + BYTES_GATED].fetch_add(ended.bytes, Relaxed);
-        self.words[start + PT_SUM].fetch_add(nanos, Relaxed);
-        if self.words[start + PT_MAX].load(Relaxed) < nanos {
-            self.words[start + PT_MAX].fetch_max(nanos, Relaxed);
+        add_on(shard, &words[BYTES_GATED], ended.bytes);
+        add_on(shard, &words[PT_SUM], nanos);
+        if words[PT_MAX].load(Relaxed) < nanos {
+            words[PT_MAX].fetch_max(nanos, Relaxed);
         }
-        self.words[start + BUCKETS_AT + bucket(nanos)].fetch_add(1, Relaxed);
+        add_on(shard, &words[BUCKETS_AT + bucket(nanos)], 1);
         if let Some(rule) = ended.rule {
-            self.words[start + RULES_AT + (rule as usize).min(RULES - 1)].fetch_add(1, Relaxed);
+            add_on(shard, &words[RULES_AT + (rule as usize).min(RULES - 1)], 1);
         }
     }
 
@@ -455,6 +461,12 @@ impl PathTold {
         let reasons = HoldReason::ALL.len();
         holds.holds.copy_from_slice(&words[HOLDS_AT..HOLDS_AT + reasons]);
         holds.held_nanos.copy_from_slice(&words[HELD_AT..HELD_AT + reasons]);
+        let mut ends = [0; END_WORDS];
+        let mut pt_max_nanos = 0;
+        for shard in words[ENDS_AT..SECONDS_AT].chunks(END_WORDS) {
+            ends.iter_mut().zip(shard).for_each(|(sum, word)| *sum += word);
+            pt_max_nanos = shard[PT_MAX].max(pt_max_nanos);
+        }
         let trimmed = |words: &[u64]| {
             let end = words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
             words[..end].to_vec()
@@ -462,14 +474,14 @@ impl PathTold {
         Self {
             server: text(&words[NAME_AT..][..NAME_WORDS]),
             class: (words[KEY] as usize).saturating_sub(1).min(Class::ALL.len() - 1),
-            requests: words[BUCKETS_AT..][..BUCKETS].iter().sum(),
+            requests: ends[BUCKETS_AT..][..BUCKETS].iter().sum(),
             bytes: words[SECONDS_AT..][..SECONDS].iter().sum(),
-            gated_bytes: words[BYTES_GATED],
-            pt_sum_nanos: words[PT_SUM],
-            pt_max_nanos: words[PT_MAX],
+            gated_bytes: ends[BYTES_GATED],
+            pt_sum_nanos: ends[PT_SUM],
+            pt_max_nanos,
             holds,
-            buckets: trimmed(&words[BUCKETS_AT..][..BUCKETS]),
-            rule_hits: trimmed(&words[RULES_AT..][..RULES]),
+            buckets: trimmed(&ends[BUCKETS_AT..][..BUCKETS]),
+            rule_hits: trimmed(&ends[RULES_AT..][..RULES]),
             seconds: trimmed(&words[SECONDS_AT..][..SECONDS]),
         }
     }
@@ -549,7 +561,8 @@ mod tests {
         );
         assert!(!Tally::new(&poor).adopt(&tally, |_| false));
         let process_time = Span::from_millis(3);
-        tally.ended(path, &Ended { bytes: 10, process_time, rule: Some(2) });
+        let ended = Ended { bytes: 10, process_time, rule: Some(2) };
+        [0, SHARDS - 1, SHARDS].iter().for_each(|shard| tally.ended(*shard, path, &ended));
         tally.moved(path, 4, 10);
         tally.held(path, HoldReason::Gap, Span::from_millis(1));
         let told = read_back(&words).unwrap();
@@ -559,12 +572,13 @@ mod tests {
         let path = &told.paths[0];
         assert_eq!(
             (path.server.as_str(), path.requests, path.bytes),
-            ("nfs4 server:/export", 1, 10)
+            ("nfs4 server:/export", 3, 10)
         );
         assert_eq!(
             (&path.seconds[..], &path.rule_hits[..]),
-            (&[0, 0, 0, 0, 10][..], &[0, 0, 1][..])
+            (&[0, 0, 0, 0, 10][..], &[0, 0, 3][..])
         );
+        assert_eq!((path.gated_bytes, path.pt_max_nanos), (30, process_time.as_nanos()));
         assert_eq!(path.holds.held(HoldReason::Gap), Span::from_millis(1));
         assert!(bucket_end(path.buckets.len() - 1) >= process_time);
     }

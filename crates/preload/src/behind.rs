@@ -12,10 +12,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use afflux_core::class::Class;
-use afflux_core::units::Time;
-use afflux_node::clock;
-use afflux_node::shared::Slot;
+use afflux_core::path::Ruling;
+use afflux_core::units::{Span, Time};
+use afflux_node::shared::{Shared, Slot};
 use afflux_node::tally::Ended;
+use afflux_node::{clock, signals};
 
 use crate::descriptors::{self, Descriptor, Seen};
 use crate::places::Server;
@@ -37,9 +38,11 @@ struct Part {
     slot: Slot<'static>,
 }
 
+/// What tells a part from others: its descriptor, where it lies, its bytes, when it was sent.
+type Key = (c_int, u64, u64, Time);
+
 impl Part {
-    /// What tells it from others: its descriptor, where it lies, its bytes, when it was sent.
-    fn key(&self) -> (c_int, u64, u64, Time) {
+    fn key(&self) -> Key {
         (self.fd, self.offset, self.bytes, self.slot.sent())
     }
 }
@@ -95,36 +98,37 @@ fn full_parts(row: &Descriptor, fd: c_int, offset: Option<u64>, bytes: u64) -> O
 /// Starts the write-back of a part, once there is room in the window.
 fn start(run: &'static Run, fd: c_int, seen: Seen, offset: u64, bytes: u64) {
     let server = places::first(seen.place(), offset);
-    settle(run, fd, false);
-    let size = bytes as u32;
-    let slot = loop {
-        if let Some(slot) = gate::admit(run, server, Class::Write, clock::now(), size, false) {
-            break Some(slot);
+    settle(fd, false);
+    let ask = |waits| gate::take(run, server, Class::Write, clock::now(), bytes as u32, waits);
+    let sent = loop {
+        if let Some(sent) = ask(false) {
+            break Some(sent);
         }
         // The window is full: of our own parts, or of others' requests.
-        if !finish_oldest(run, |part| part.server == server) {
-            break gate::admit(run, server, Class::Write, clock::now(), size, true);
+        if !finish_oldest(|part| part.server == server) {
+            break ask(true);
         }
     };
-    // Kept before anything is waited for, since a signal handler may jump out of here.
-    if let Some(slot) = slot {
-        keep(run, Part { fd, offset, bytes, server, slot });
+    // Where there is no room for it among the parts, it is waited for with its place in the hand.
+    if let (Some(sent), Some(shared)) = (sent, &run.shared)
+        && !keep(shared, |slot| Part { fd, offset, bytes, server, slot })
+    {
+        write_out(fd, offset, bytes);
+        let now = clock::now();
+        count(server, bytes, now.since(sent), shared.answer(now));
+        return;
     }
     raw::sync_range(fd, offset, bytes, libc::SYNC_FILE_RANGE_WRITE);
 }
 
 /// Waits until the oldest `wanted` part is on the server, and gives its place back. False when
 /// there is none. It stays among the others meanwhile: a signal handler may jump out of the wait.
-fn finish_oldest(run: &Run, wanted: impl Fn(&Part) -> bool) -> bool {
-    let Some(oldest) = with_oldest(wanted, |place| place.as_ref().map(Part::key)).flatten() else {
-        return false;
-    };
+fn finish_oldest(wanted: impl Fn(&Part) -> bool) -> bool {
+    let Some(oldest) = key_of_oldest(wanted) else { return false };
     let (fd, offset, bytes, _) = oldest;
     write_out(fd, offset, bytes);
     // Another thread may have been here before.
-    if let Some(part) = take(|part| part.key() == oldest) {
-        ended(run, part);
-    }
+    end(oldest);
     true
 }
 
@@ -136,41 +140,47 @@ fn write_out(fd: c_int, offset: u64, bytes: u64) {
     raw::sync_range(fd, offset, bytes, all);
 }
 
-fn ended(run: &Run, part: Part) {
-    let now = clock::now();
-    let process_time = now.since(part.slot.sent());
-    let rule = part.slot.reply(now).and_then(|ruling| ruling.rule);
-    if let Some(block) = part.server.block(Class::Write) {
-        run::tally().ended(block, &Ended { bytes: part.bytes, process_time, rule });
-    }
-    let _ = run;
+/// Keeps a part that is made of the last place in the thread's hand, unless there is no room.
+fn keep(shared: &'static Shared, part: impl FnOnce(Slot<'static>) -> Part) -> bool {
+    let _quiet = signals::hold_back();
+    let Ok(mut parts) = UNDER_WAY.try_lock() else { return false };
+    let Some(room) = parts.iter_mut().find(|room| room.is_none()) else { return false };
+    *room = shared.hand_over().map(part);
+    COUNT.fetch_add(room.is_some().into(), Relaxed);
+    room.is_some()
 }
 
-/// Keeps a part; where there is no room, it is waited for.
-fn keep(run: &Run, part: Part) {
-    let mut part = Some(part);
-    if let Ok(mut parts) = UNDER_WAY.try_lock()
-        && let Some(place) = parts.iter_mut().find(|place| place.is_none())
-    {
-        *place = part.take();
-        COUNT.fetch_add(1, Relaxed);
-    }
-    if let Some(part) = part {
-        write_out(part.fd, part.offset, part.bytes);
-        ended(run, part);
+/// Gives the place of that part back, if it is still there.
+fn end(key: Key) {
+    let _quiet = signals::hold_back();
+    let part = with_oldest(
+        |part| part.key() == key,
+        |place| {
+            COUNT.fetch_sub(1, Relaxed);
+            place.take()
+        },
+    );
+    if let Some(part) = part.flatten() {
+        let now = clock::now();
+        let process_time = now.since(part.slot.sent());
+        count(part.server, part.bytes, process_time, part.slot.reply(now));
     }
 }
 
-/// Takes the oldest part that is `wanted`.
-fn take(wanted: impl Fn(&Part) -> bool) -> Option<Part> {
-    with_oldest(wanted, |place| {
-        COUNT.fetch_sub(1, Relaxed);
-        place.take()
-    })
-    .flatten()
+/// Counts a part that is on the server.
+fn count(server: Server, bytes: u64, process_time: Span, ruling: Option<Ruling>) {
+    if let Some(block) = server.block(Class::Write) {
+        let rule = ruling.and_then(|ruling| ruling.rule);
+        run::ended(block, &Ended { bytes, process_time, rule });
+    }
 }
 
-/// Does something with the place of the oldest part that is `wanted`, if there is one.
+fn key_of_oldest(wanted: impl Fn(&Part) -> bool) -> Option<Key> {
+    with_oldest(wanted, |place| place.as_ref().map(Part::key)).flatten()
+}
+
+/// Does something with the place of the oldest part that is `wanted`, if there is one. Signals are
+/// held back meanwhile: a handler that left by a long jump would leave the parts locked.
 fn with_oldest<R>(
     wanted: impl Fn(&Part) -> bool,
     work: impl FnOnce(&mut Option<Part>) -> R,
@@ -178,6 +188,7 @@ fn with_oldest<R>(
     if COUNT.load(Relaxed) == 0 {
         return None;
     }
+    let _quiet = signals::hold_back();
     let mut parts = UNDER_WAY.try_lock().ok()?;
     let age =
         |place: &Option<Part>| place.as_ref().filter(|part| wanted(part)).map(|p| p.slot.sent());
@@ -188,19 +199,12 @@ fn with_oldest<R>(
 
 /// Gives back the places of all parts of a descriptor, or of those only that are on the server. The
 /// kernel is asked with nothing held: a signal handler may jump out of that.
-fn settle(run: &Run, fd: c_int, all: bool) {
+fn settle(fd: c_int, all: bool) {
     let mut after = Time::ZERO;
-    while let Some(next) = with_oldest(
-        |part| part.fd == fd && part.slot.sent() > after,
-        |place| place.as_ref().map(Part::key),
-    )
-    .flatten()
-    {
+    while let Some(next) = key_of_oldest(|part| part.fd == fd && part.slot.sent() > after) {
         after = next.3;
-        if (all || cache::unwritten(next.0, next.1, next.2) == Some(0))
-            && let Some(part) = take(|part| part.key() == next)
-        {
-            ended(run, part);
+        if all || cache::unwritten(next.0, next.1, next.2) == Some(0) {
+            end(next);
         }
     }
 }
@@ -208,7 +212,7 @@ fn settle(run: &Run, fd: c_int, all: bool) {
 /// The program made the file durable: all of its parts are on the server.
 pub(crate) fn synced(fd: c_int) {
     if COUNT.load(Relaxed) > 0 {
-        run::hook((), |run| settle(run, fd, true));
+        run::hook((), |_| settle(fd, true));
     }
 }
 
@@ -216,7 +220,7 @@ pub(crate) fn synced(fd: c_int) {
 /// afterwards nobody could tell when they end.
 pub(crate) fn closes(fd: c_int) {
     if COUNT.load(Relaxed) > 0 {
-        run::hook((), |run| while finish_oldest(run, |part| part.fd == fd) {});
+        run::hook((), |_| while finish_oldest(|part| part.fd == fd) {});
     }
 }
 

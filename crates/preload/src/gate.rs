@@ -6,23 +6,22 @@
 //! one that holds none runs in a frame without destructors, through which a cancelled thread may
 //! unwind.
 
-use std::cell::Cell;
 use std::ffi::c_int;
-use std::ptr;
 
 use afflux_core::class::Class;
 use afflux_core::limits::HoldReason;
 use afflux_core::path::HoldTotals;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind, Moves};
-use afflux_node::clock;
-use afflux_node::shared::{Refused, Slot};
+use afflux_node::shared::Refused;
 use afflux_node::tally::Ended;
+use afflux_node::{clock, signals};
 
 use crate::cache::{self, Answer, Reading};
 use crate::descriptors::{Descriptor, Seen};
 use crate::places::{self, Server};
 use crate::run::{self, Mode, Run};
+use crate::thread::{self, Left};
 use crate::{behind, look, raw};
 
 /// A call that moves bytes of one descriptor.
@@ -107,7 +106,7 @@ fn through(
     real: impl FnOnce() -> isize,
 ) -> isize {
     let mut passing = Passing::none();
-    let entry = Entry { course: Course::Remote, cancellable: raw::hold_cancellation() };
+    let entry = Entry { course: Course::Remote, holds: thread::hold_cancellation() };
     remote(transfer, seen, &mut passing);
     let result = real();
     leave(&entry, &mut passing, transfer, row, seen, result);
@@ -126,7 +125,8 @@ fn beyond(transfer: &Transfer, result: isize) {
 /// A regulated call that is about to be made; [`leave`] must be told of its end.
 pub(crate) struct Entry {
     course: Course,
-    cancellable: c_int,
+    /// Whether it holds cancellation back.
+    holds: bool,
 }
 
 /// What a regulated call will be.
@@ -150,12 +150,12 @@ pub(crate) fn enter(
     seen: Seen,
     passing: &mut Passing,
 ) -> Entry {
-    let cancellable = raw::hold_cancellation();
+    let holds = thread::hold_cancellation();
     let course = course(transfer, row, seen);
     if matches!(course, Course::Remote) {
         remote(transfer, seen, passing);
     }
-    Entry { course, cancellable }
+    Entry { course, holds }
 }
 
 /// Counts a regulated call that returned `result`, and gives its places back.
@@ -177,7 +177,9 @@ pub(crate) fn leave(
     } else if let Some(run) = run::active() {
         after_local(run, transfer, row, seen, result);
     }
-    raw::allow_cancellation(entry.cancellable);
+    if entry.holds {
+        thread::allow_cancellation();
+    }
 }
 
 /// Notes how long a call took that began at the tick `since`.
@@ -207,13 +209,13 @@ fn course(transfer: &Transfer, row: &Descriptor, seen: Seen) -> Course {
 /// What a read will be, as the kernel tells. The thread is not cancelled meanwhile.
 #[inline(never)]
 fn asked(transfer: &Transfer, row: &Descriptor) -> Course {
-    let cancellable = raw::hold_cancellation();
     let list = if transfer.is_triable { transfer.list } else { None };
-    let answer = run::hook(Answer::Warm, |_| {
-        let (fd, offset, bytes) = (transfer.fd, transfer.offset, transfer.length());
-        cache::ask(row, &Reading { fd, offset, bytes, list })
+    let answer = uncancelled(|| {
+        run::hook(Answer::Warm, |_| {
+            let (fd, offset, bytes) = (transfer.fd, transfer.offset, transfer.length());
+            cache::ask(row, &Reading { fd, offset, bytes, list })
+        })
     });
-    raw::allow_cancellation(cancellable);
     match answer {
         Answer::Warm => Course::Clocked(raw::ticks()),
         Answer::Cached => Course::Local,
@@ -253,10 +255,18 @@ pub(crate) fn wrote(
 ) {
     row.unsynced.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
     if run.mode == Mode::WriteBehind {
-        let cancellable = raw::hold_cancellation();
-        behind::wrote(fd, seen, offset, bytes);
-        raw::allow_cancellation(cancellable);
+        uncancelled(|| behind::wrote(fd, seen, offset, bytes));
     }
+}
+
+/// Does work during which the thread is not cancelled.
+pub(crate) fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
+    let holds = thread::hold_cancellation();
+    let result = work();
+    if holds {
+        thread::allow_cancellation();
+    }
+    result
 }
 
 /// Counts bytes on the path of the first server that they touch.
@@ -284,41 +294,51 @@ fn remote(transfer: &Transfer, seen: Seen, passing: &mut Passing) {
     });
 }
 
-thread_local! {
-    /// The request of this thread that has places, or waits for them.
-    static OPEN: Cell<*mut Passing> = const { Cell::new(ptr::null_mut()) };
+/// The program is about to leave by a long jump whatever it is doing, which in a signal handler may
+/// be a call that waits for its places, or has them: they are given back as if nothing had been
+/// sent. A jump within the handler leaves nothing of ours, and the call goes on as ever.
+#[inline]
+pub(crate) fn jumps(to: impl Fn() -> usize) {
+    let left = thread::left_by(to);
+    if left.work || left.call {
+        jumped(left);
+    }
 }
 
-/// The program leaves by a long jump whatever it was doing, as signal handlers may: the places that
-/// this thread has are given back as if nothing had been sent.
-pub(crate) fn jumped() {
-    let open = OPEN.replace(ptr::null_mut());
-    if !open.is_null() {
-        // SAFETY: its frame is on this thread's stack as long as the jump has not been made, and
-        // takes itself from here when it ends. What was doing something with it does not go on.
-        unsafe { (*open).slots = [const { None }; WIDE] };
+#[cold]
+fn jumped(left: Left) {
+    let _quiet = signals::hold_back();
+    let shared = || run::active().and_then(|run| run.shared.as_ref());
+    if left.work {
+        thread::leave_work();
+        run::hook((), |_| _ = shared().inspect(|shared| shared.abandon()));
     }
-    if let Some(shared) = run::active().and_then(|run| run.shared.as_ref()) {
-        shared.abandon_wait();
+    if left.call {
+        run::hook((), |_| {
+            while let Some(shared) = shared().filter(|shared| !shared.is_empty_handed()) {
+                shared.put_back();
+            }
+        });
+        thread::allow_cancellation();
     }
 }
 
 /// Paths on which one request takes places; a wider one takes them on the first of its servers.
 const WIDE: usize = 8;
 
-/// A request on its way, or none. Filled and emptied in place: its slots are too many to be moved.
+/// A request on its way, or none. Its places are in the thread's hand.
 pub(crate) struct Passing {
     class: Class,
     first: Option<Server>,
     sent: Time,
-    slots: [Option<Slot<'static>>; WIDE],
+    places: u8,
 }
 
 impl Passing {
     /// Nothing is on its way.
     #[inline]
     pub(crate) const fn none() -> Self {
-        Self { class: Class::Write, first: None, sent: Time::ZERO, slots: [const { None }; WIDE] }
+        Self { class: Class::Write, first: None, sent: Time::ZERO, places: 0 }
     }
 
     /// Takes the places, or goes without where there are none to be had.
@@ -332,28 +352,34 @@ impl Passing {
     ) {
         (self.class, self.sent) = (class, clock::now());
         self.first = Some(places::first(seen.place(), offset));
-        if run.shared.is_none() {
-            return;
-        }
-        if !OPEN.get().is_null() {
+        let Some(shared) = &run.shared else { return };
+        if !shared.is_empty_handed() {
             // A signal handler has interrupted a request that it would wait for.
             run::tally().escape(Cause::InSignal, bytes);
             return;
         }
-        OPEN.set(self);
-        let touched = places::touched(seen.place(), offset, bytes);
-        let servers = touched.servers();
         let waits = !seen.is_non_blocking();
-        let each = bytes / servers.len().max(1) as u64;
-        let each = u32::try_from(each).unwrap_or(u32::MAX);
-        for (slot, server) in self.slots.iter_mut().zip(servers) {
-            *slot = admit(run, *server, class, self.sent, each, waits);
-            if let Some(slot) = slot {
-                self.sent = slot.sent();
+        match self.first {
+            Some(server) if !places::is_striped(seen.place()) => {
+                self.take(run, server, bytes, waits)
+            }
+            _ => {
+                let touched = places::touched(seen.place(), offset, bytes);
+                let each = bytes / touched.servers().len().max(1) as u64;
+                let servers = touched.servers().iter().take(WIDE);
+                servers.for_each(|server| self.take(run, *server, each, waits));
             }
         }
         if !waits {
             run::tally().escape(Cause::NonBlocking, bytes);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, run: &'static Run, server: Server, bytes: u64, waits: bool) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if let Some(sent) = take(run, server, self.class, self.sent, bytes, waits) {
+            (self.sent, self.places) = (sent, self.places + 1);
         }
     }
 
@@ -362,7 +388,7 @@ impl Passing {
     pub(crate) fn leave(&mut self, run: &Run, result: isize) {
         match u64::try_from(result) {
             Ok(bytes) => self.answered(run, bytes, true),
-            Err(_) => self.slots = [const { None }; WIDE],
+            Err(_) => self.put_back(run),
         }
     }
 
@@ -370,52 +396,62 @@ impl Passing {
     pub(crate) fn leave_durable(&mut self, run: &Run, result: isize, bytes: u64) {
         match result {
             0.. => self.answered(run, bytes, false),
-            _ => self.slots = [const { None }; WIDE],
+            _ => self.put_back(run),
         }
     }
 
     fn answered(&mut self, run: &Run, bytes: u64, moves: bool) {
         let now = clock::now();
         let mut rule = None;
-        for slot in self.slots.iter_mut().filter_map(Option::take) {
-            rule = rule.or(slot.reply(now).and_then(|ruling| ruling.rule));
+        if let Some(shared) = &run.shared {
+            for _ in 0..std::mem::take(&mut self.places) {
+                // The last is that of the first server, whose rule is the one that is counted.
+                rule = shared.answer(now).and_then(|ruling| ruling.rule).or(rule);
+            }
         }
         let block = self.first.and_then(|server| server.block(self.class));
         if let Some(block) = block {
             let process_time = now.since(self.sent);
-            run::tally().ended(block, &Ended { bytes, process_time, rule });
+            run::ended(block, &Ended { bytes, process_time, rule });
             if moves {
                 run::tally().moved(block, run::second_of(run, now), bytes);
             }
+        }
+    }
+
+    fn put_back(&mut self, run: &Run) {
+        if let Some(shared) = &run.shared {
+            (0..std::mem::take(&mut self.places)).for_each(|_| shared.put_back());
         }
     }
 }
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        if self.first.is_some() && ptr::eq(OPEN.get(), self) {
-            OPEN.set(ptr::null_mut());
+        if self.places > 0 {
+            run::hook((), |run| self.put_back(run));
         }
     }
 }
 
-/// Asks for a place on one path. Whatever is refused goes all the same.
-pub(crate) fn admit(
+/// Asks for a place on one path, for the thread's hand, and when the request was admitted. Whatever
+/// is refused goes all the same.
+pub(crate) fn take(
     run: &'static Run,
     server: Server,
     class: Class,
     now: Time,
     size_bytes: u32,
     waits: bool,
-) -> Option<Slot<'static>> {
+) -> Option<Time> {
     let shared = run.shared.as_ref()?;
     let mut path = server.path(run, class)?;
     let deadline = if waits { now + run.patience } else { now };
     let mut holds = HoldTotals::default();
-    let mut slot = None;
+    let mut sent = None;
     for _ in 0..2 {
-        match shared.admit(path, now, size_bytes, deadline, &mut holds) {
-            Ok(admitted) => slot = Some(admitted),
+        match shared.take(path, now, size_bytes, deadline, &mut holds) {
+            Ok(at) => sent = Some(at),
             Err(Refused::Gone) => {
                 path = server.ask_path(run, class)?;
                 continue;
@@ -424,14 +460,20 @@ pub(crate) fn admit(
         }
         break;
     }
-    if let Some(block) = server.block(class) {
-        let tally = run::tally();
-        for reason in HoldReason::ALL {
-            let held = holds.held_nanos[reason.index()];
-            if held > 0 || holds.holds[reason.index()] > 0 {
-                tally.held(block, reason, Span::from_nanos(held));
-            }
+    // A request that was let in at once was not held.
+    if sent != Some(now) {
+        count_holds(server, class, &holds);
+    }
+    sent
+}
+
+#[cold]
+fn count_holds(server: Server, class: Class, holds: &HoldTotals) {
+    let Some(block) = server.block(class) else { return };
+    for reason in HoldReason::ALL {
+        let held = holds.held_nanos[reason.index()];
+        if held > 0 || holds.holds[reason.index()] > 0 {
+            run::tally().held(block, reason, Span::from_nanos(held));
         }
     }
-    slot
 }

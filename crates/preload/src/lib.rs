@@ -24,6 +24,7 @@ mod cache;
 mod descriptors;
 mod environment;
 mod gate;
+mod jump;
 mod look;
 mod mounts;
 mod next;

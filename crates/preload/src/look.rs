@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 
 use afflux_node::calls::Cause;
+use afflux_node::signals;
 
 use crate::descriptors::{self, Descriptor, Seen};
 use crate::run::{self, Run};
@@ -22,6 +23,8 @@ pub(crate) fn at(fd: c_int) -> Option<(&'static Descriptor, Seen)> {
 fn closely(row: &'static Descriptor, fd: c_int) -> Seen {
     let generation = row.generation();
     run::hook(Seen::OTHER, |run| {
+        // Tables are written that a long jump out of a signal handler must not leave half done.
+        let _quiet = signals::hold_back();
         let seen = find_out(run, fd);
         // A descriptor that is not open is looked at again when it is.
         if let Some(seen) = seen {

@@ -4,7 +4,9 @@
 //! `unsafe` here: a system call is an instruction with its arguments in registers; what it does
 //! with pointers is up to its callers, who say why theirs are good.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_long};
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
 /// Makes a system call; a result from -4095 to -1 is a negated error number.
@@ -262,31 +264,32 @@ pub(crate) fn ticks() -> u64 {
 }
 
 /// States of a thread: whether it may be cancelled.
-pub(crate) const ENABLED: c_int = 0;
-const DISABLED: c_int = 1;
+pub(crate) const DISABLED: c_int = 1;
+/// None of them.
+pub(crate) const UNKNOWN: c_int = -1;
 
-/// From now on this thread is not cancelled; what it was set to before.
-pub(crate) fn hold_cancellation() -> c_int {
-    let mut before = 0;
-    // SAFETY: the place for the old state is ours. The state is the thread's own.
-    unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
-    if before == ENABLED {
-        crate::thread::note_cancellation(true);
-    }
-    before
-}
-
-/// Sets it back.
-pub(crate) fn allow_cancellation(before: c_int) {
-    if before == ENABLED {
-        crate::thread::note_cancellation(false);
-    }
-    // SAFETY: as above; no place for the old state is asked for.
-    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+/// Sets whether this thread may be cancelled. What it was set to goes into `before`, and does so
+/// before anything changes.
+pub(crate) fn set_cancellation(state: c_int, before: Option<&Cell<c_int>>) {
+    // SAFETY: the place for the old state is there, or none is asked for. The state is the thread's
+    // own.
+    unsafe { pthread_setcancelstate(state, before.map_or(std::ptr::null_mut(), Cell::as_ptr)) };
 }
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// The stack that signal handlers of this thread run on, if it is in use.
+pub(crate) fn signal_stack() -> Option<Range<usize>> {
+    let mut stack = std::mem::MaybeUninit::<libc::stack_t>::uninit();
+    // SAFETY: the kernel fills the structure, which has its size, before it returns 0.
+    let stack = unsafe {
+        let args = [0, stack.as_mut_ptr() as usize, 0, 0, 0, 0];
+        (call(libc::SYS_sigaltstack, args) == 0).then(|| stack.assume_init())
+    }?;
+    let start = stack.ss_sp.addr();
+    (stack.ss_flags & libc::SS_ONSTACK != 0).then(|| start..start.saturating_add(stack.ss_size))
 }
 
 /// Starts, or waits for, the write-back of a range of a file.

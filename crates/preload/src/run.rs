@@ -13,7 +13,7 @@ use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind};
 use afflux_node::clock;
 use afflux_node::shared::Shared;
-use afflux_node::tally::{self, Tally, Word};
+use afflux_node::tally::{self, Ended, PathBlock, Tally, Word};
 
 use crate::environment::Environment;
 use crate::{raw, thread};
@@ -172,6 +172,12 @@ pub(crate) fn tally() -> Tally<'static> {
 #[inline]
 pub(crate) fn count(call: Call, kind: Kind, result: isize) {
     tally().count(thread::shard(), call, kind, result.max(0) as u64);
+}
+
+/// Counts a request of a path that has ended.
+#[inline]
+pub(crate) fn ended(block: PathBlock, ended: &Ended) {
+    tally().ended(thread::shard(), block, ended);
 }
 
 /// Counts bytes that a call moved besides those that were counted with it.

@@ -2,8 +2,10 @@
  * and calls the function that takes them gathered, which this library defines in Rust. The names of
  * the C library are given to them in Rust, by jumps, since only Rust's own names leave the library. */
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <wchar.h>
 #include <alloca.h>
@@ -101,3 +103,26 @@ GATHERED(isoc23_wscanf, (const wchar_t *format, ...), format,
 LISTED(execl, 0, 0)
 LISTED(execlp, 1, 0)
 LISTED(execle, 0, 1)
+
+/* Where the C library keeps the stack pointer in a buffer for long jumps. It is garbled by a key,
+ * and on x86-64 turned as well. */
+#if defined(__x86_64__)
+enum { STACK_POINTER = 6, TURNED = 17 };
+#define READ_STACK_POINTER(place) __asm__ volatile("mov %%rsp, %0" : "=r"(place))
+#elif defined(__aarch64__)
+enum { STACK_POINTER = 13, TURNED = 0 };
+#define READ_STACK_POINTER(place) __asm__ volatile("mov %0, sp" : "=r"(place))
+#endif
+
+HIDDEN uintptr_t afflux_place_in(const void *buffer)
+{
+    uintptr_t word = ((const uintptr_t *)buffer)[STACK_POINTER];
+    return TURNED == 0 ? word : word >> TURNED | word << (64 - TURNED);
+}
+
+HIDDEN __attribute__((noinline)) uintptr_t afflux_garbled_place(uintptr_t *place)
+{
+    jmp_buf here;
+    READ_STACK_POINTER(*place);
+    return _setjmp(here) == 0 ? afflux_place_in(here) : 0;
+}

@@ -6,7 +6,7 @@
 use std::ffi::{CStr, c_char, c_int};
 
 use crate::environment::Environment;
-use crate::{next, raw, run, stream};
+use crate::{jump, next, raw, run, stream};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -18,6 +18,7 @@ static END: extern "C" fn() = end;
 
 unsafe extern "C" fn start(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     next::set_ready();
+    jump::find_key();
     let began = std::panic::catch_unwind(|| {
         let mut at = environment;
         let variables = std::iter::from_fn(|| {

@@ -44,6 +44,8 @@ const UNSAFE: &[&str] = &[
     // Counters that are mapped, and the functions that the dynamic linker calls.
     "crates/preload/src/run.rs",
     "crates/preload/src/start.rs",
+    // Reads the buffers of long jumps, which are the C library's.
+    "crates/preload/src/jump.rs",
     // Calls the functions of Ceph's client library, which are C's.
     "crates/librados/src/cluster.rs",
     "crates/librados/src/functions.rs",
@@ -52,6 +54,8 @@ const UNSAFE: &[&str] = &[
     "crates/librados/src/request.rs",
     // Maps the memory that processes share.
     "crates/node/src/shared/memory.rs",
+    // Holds signals back, for which the C library wants sets of its own making.
+    "crates/node/src/signals.rs",
     // The same for the board on which the tests of that count.
     "crates/node/tests/it/board.rs",
 ];

@@ -58,7 +58,7 @@ impl Executioner {
 }
 
 /// Requests of a job that are counted as on their way, and its paths.
-fn of_job(shared: &Shared, job: &str) -> (u32, Vec<PathId>) {
+pub(crate) fn of_job(shared: &Shared, job: &str) -> (u32, Vec<PathId>) {
     let tenant = shared.tenant(job).unwrap();
     let paths = shared.paths().into_iter().filter(|path| path.key.tenant == tenant);
     paths.fold((0, Vec::new()), |(in_flight, mut ids), path| {

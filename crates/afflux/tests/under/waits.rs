@@ -1,11 +1,15 @@
 //! Signals that arrive while a request waits for its turn, or has it; and a node without memory for
 //! what its processes share.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::built::{compile, library};
+use afflux_node::shared::{Shared, default_path};
+
+use crate::built::{afflux_run, compile, library};
 use crate::common::{Ran, on_disk, sh, under};
+use crate::killed::of_job;
 
 fn waits(letter: &str, policy: &str) -> Ran {
     let dir = on_disk();
@@ -22,13 +26,53 @@ fn a_signal_does_not_end_a_wait() {
     assert_eq!((ran.held("gap").0, ran.escapes("signal-handler")), (1, 0));
 }
 
+/// Runs a case that lives on when it is done until it was looked at, with a job's paths to look at
+/// by then; what it printed.
+fn looked_at(case: &[&str], look: impl FnOnce(&Shared, &str, u64)) {
+    let dir = on_disk();
+    let program = compile(dir.path(), "waits", include_str!("waits.c"));
+    let job = format!("{case:?} of {}", std::process::id());
+    let mut run = afflux_run(&["--policy", "fixed:1", "--job", &job, "--quiet", "--root"]);
+    run.arg(dir.path()).arg("--").arg(program).args(case);
+    run.current_dir(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut run = run.spawn().unwrap();
+    let mut answer = String::new();
+    BufReader::new(run.stdout.as_mut().unwrap()).read_line(&mut answer).unwrap();
+    let shared = Shared::attach(&default_path()).unwrap();
+    let done = answer.trim().parse();
+    look(&shared, &job, done.unwrap_or_else(|_| panic!("{:?}", run.wait())));
+    run.stdin.take().unwrap().write_all(b".").unwrap();
+    assert!(run.wait().unwrap().success());
+}
+
+/// How many jumps: 3000, or what `AFFLUX_JUMPS` says.
+fn jumps() -> String {
+    std::env::var("AFFLUX_JUMPS").unwrap_or("3000".to_owned())
+}
+
 #[test]
-#[ignore = "a defect: of some hundred jumps one may keep its place until the program ends"]
 fn a_jump_out_of_a_wait_or_of_a_call_gives_the_place_back() {
-    let ran = waits("j", "fixed:1");
-    println!("{:?} held by the window", ran.held("window"));
-    // No handler did anything inside; afterwards the thread is regulated as before.
-    assert_eq!(ran.escapes("signal-handler"), 0, "{}", ran.report["escapes"]);
+    looked_at(&["j", &jumps()], |shared, job, jumps| {
+        // A sibling was killed, with or without a place.
+        shared.sweep();
+        let (in_flight, paths) = of_job(shared, job);
+        let waiting: u32 = shared.paths().iter().map(|path| path.waiting).sum();
+        println!("{jumps} jumps: {in_flight} in flight, {waiting} waiting, {} paths", paths.len());
+        assert_eq!((in_flight, paths.len()), (0, 1));
+    });
+}
+
+#[test]
+fn a_jump_within_a_handler_leaves_the_interrupted_call_its_place() {
+    for case in ["k", "l"] {
+        looked_at(&[case], |shared, job, writes| {
+            let tenant = shared.tenant(job).unwrap();
+            let path = shared.paths().into_iter().find(|path| path.key.tenant == tenant).unwrap();
+            println!("{case}: {} replies to {writes} writes", path.counted.replies);
+            assert_eq!(path.counted.replies, writes);
+            assert_eq!(path.state.unwrap().in_flight(), 0);
+        });
+    }
 }
 
 #[test]

@@ -9,15 +9,27 @@ use afflux_core::policy::fixed::Fixed;
 use afflux_core::rules::Gap;
 use afflux_core::units::{Span, Time};
 
+use super::hand::{Hand, Place};
 use super::paths::{self, ALL_SERVERS};
 use super::step::Want;
+use super::thread::{THREAD, Thread};
 use super::turns::Woken;
 use super::{PathId, Refused, Shared, Slot};
 use crate::clock;
 
+/// A request that asks for a place.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) path: PathId,
+    pub(super) size_bytes: u32,
+    pub(super) ask: Ask,
+    /// The hand that will have the place; none when its caller will.
+    pub(super) hand: Option<&'a Hand>,
+}
+
 /// How a request asks.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ask {
+pub(super) enum Ask {
     /// It keeps to the path's limits.
     Gate,
     /// It is only counted.
@@ -39,14 +51,14 @@ pub(super) enum End {
 
 /// A request that was let in.
 #[derive(Clone, Copy)]
-struct Entered {
-    at: Time,
+pub(super) struct Entered {
+    pub(super) at: Time,
     /// The lane that counts it, as a number of its process.
     hint: u8,
     /// Whether there is room for another.
     room: bool,
     /// The job's limit over all paths, if it has one.
-    fan_in: Option<u32>,
+    pub(super) fan_in: Option<u32>,
 }
 
 /// When somebody looks again for whom there was no seat.
@@ -57,9 +69,9 @@ impl Shared {
     /// for it in turn until `deadline`. What held it is added to `holds` and to the path's totals.
     /// A deadline that has passed means one look without waiting.
     ///
-    /// A signal does not end the wait. Signal handlers may call this and may leave it by a long
-    /// jump. Where the job has a limit on requests over all paths (fan-in), its place there is
-    /// asked for once the path has admitted it.
+    /// A signal does not end the wait. Signal handlers may call this. Where the job has a limit on
+    /// requests over all paths (fan-in), its place there is asked for once the path has admitted
+    /// it.
     ///
     /// # Errors
     /// See [`Refused`]: the request is then sent ungated.
@@ -72,26 +84,17 @@ impl Shared {
         deadline: Time,
         holds: &mut HoldTotals,
     ) -> Result<Slot<'_>, Refused> {
-        let mut hold = Hold { reason: HoldReason::Window, until: Time::NEVER };
-        if !self.anybody_waits(path.index as usize) {
-            match self.try_enter(path, now, size_bytes, Ask::Gate)? {
-                Ok(entered) if entered.fan_in.is_none() => {
-                    return Ok(self.slot(path, entered, size_bytes));
-                }
-                Ok(entered) => {
-                    let slot = self.slot(path, entered, size_bytes);
-                    return self.enter_all_paths(slot, entered.fan_in, deadline, holds);
-                }
-                Err(held) => hold = held,
-            }
+        let request = Request { path, size_bytes, ask: Ask::Gate, hand: None };
+        // What a closure returns is copied, so that the slot is made outside of it.
+        let entered = THREAD.with(|thread| self.enter(thread, &request, now, deadline, holds))?;
+        let mut slot = self.slot(&request, &entered);
+        if let Some(limit) = entered.fan_in {
+            let limit = (limit, entered.at);
+            let all = THREAD
+                .with(|thread| self.enter_all_paths(thread, &request, limit, deadline, holds))?;
+            (slot.fan_in, slot.place.sent) = (Some(all.0), all.1);
         }
-        let entered =
-            self.enter_slowly(path, now, size_bytes, deadline, holds, (Ask::Gate, hold))?;
-        let slot = self.slot(path, entered, size_bytes);
-        match entered.fan_in {
-            None => Ok(slot),
-            some => self.enter_all_paths(slot, some, deadline, holds),
-        }
+        Ok(slot)
     }
 
     /// Counts a request as sent at `now` whatever the window says: what an observer does.
@@ -99,71 +102,89 @@ impl Shared {
     /// # Errors
     /// See [`Refused`]; never [`Refused::Deadline`].
     pub fn observe(&self, path: PathId, now: Time, size_bytes: u32) -> Result<Slot<'_>, Refused> {
-        match self.look_in(path, now, size_bytes, Ask::Observe)? {
-            Ok(entered) => Ok(self.slot(path, entered, size_bytes)),
+        let request = Request { path, size_bytes, ask: Ask::Observe, hand: None };
+        match THREAD.with(|thread| self.look_in(thread, &request, now))? {
+            Ok(entered) => Ok(self.slot(&request, &entered)),
             Err(_) => Err(Refused::Busy),
         }
     }
 
     #[inline(always)]
-    fn slot(&self, path: PathId, entered: Entered, size_bytes: u32) -> Slot<'_> {
+    fn slot(&self, request: &Request<'_>, entered: &Entered) -> Slot<'_> {
         Slot {
             shared: self,
-            path,
-            owner: self.identity(),
-            sent: entered.at,
-            size_bytes,
-            hint: entered.hint,
+            place: self.place_for(request, entered.at, entered.hint),
             fan_in: None,
         }
     }
 
-    /// Takes a place among the requests of the job over all paths, of which there may be `limit`.
-    #[cold]
-    fn enter_all_paths<'s>(
-        &'s self,
-        mut slot: Slot<'s>,
-        limit: Option<u32>,
+    #[inline(always)]
+    fn place_for(&self, request: &Request<'_>, sent: Time, hint: u8) -> Place {
+        let &Request { path, size_bytes, ask, .. } = request;
+        let is_of_all = matches!(ask, Ask::FanIn(_));
+        Place { path, owner: self.identity(), sent, size_bytes, hint, is_of_all }
+    }
+
+    /// Takes a place at once, or waits for it.
+    #[inline(always)]
+    pub(super) fn enter(
+        &self,
+        thread: &Thread,
+        request: &Request<'_>,
+        now: Time,
         deadline: Time,
         holds: &mut HoldTotals,
-    ) -> Result<Slot<'s>, Refused> {
-        let Some(limit) = limit else { return Ok(slot) };
-        let key = paths::unpack(slot.path.key).ok_or(Refused::Gone)?;
-        let all = PathKey { server: ALL_SERVERS, class: Class::Metadata, tenant: key.tenant };
-        let all = self.path(all).map_err(|_| Refused::Memory)?;
-        let (ask, now, size_bytes) = (Ask::FanIn(limit), slot.sent, slot.size_bytes);
-        let mut hold = Hold { reason: HoldReason::FanIn, until: Time::NEVER };
-        let mut entered = None;
-        if !self.anybody_waits(all.index as usize) {
-            match self.look_in(all, now, size_bytes, ask)? {
-                Ok(at_once) => entered = Some(at_once),
+    ) -> Result<Entered, Refused> {
+        let reason = match request.ask {
+            Ask::FanIn(_) => HoldReason::FanIn,
+            _ => HoldReason::Window,
+        };
+        let mut hold = Hold { reason, until: Time::NEVER };
+        if !self.anybody_waits(request.path.index as usize) {
+            match self.try_enter(thread, request, now)? {
+                Ok(entered) => return Ok(entered),
                 Err(held) => hold = held,
             }
         }
-        let entered = match entered {
-            Some(entered) => entered,
-            None => self.enter_slowly(all, now, size_bytes, deadline, holds, (ask, hold))?,
-        };
-        slot.sent = entered.at;
-        slot.fan_in = Some(all);
-        Ok(slot)
+        self.enter_slowly(thread, request, now, deadline, holds, hold)
+    }
+
+    /// Takes a place among the requests of the job over all paths, of which there may be so many,
+    /// for a request that was let in on its path at that time. Which path that is, and when it was
+    /// let in there.
+    #[cold]
+    pub(super) fn enter_all_paths(
+        &self,
+        thread: &Thread,
+        request: &Request<'_>,
+        (limit, now): (u32, Time),
+        deadline: Time,
+        holds: &mut HoldTotals,
+    ) -> Result<(PathId, Time), Refused> {
+        let key = paths::unpack(request.path.key).ok_or(Refused::Gone)?;
+        let all = PathKey { server: ALL_SERVERS, class: Class::Metadata, tenant: key.tenant };
+        let all = self.path(all).map_err(|_| Refused::Memory)?;
+        let request = Request { path: all, ask: Ask::FanIn(limit), ..*request };
+        let entered = self.enter(thread, &request, now, deadline, holds)?;
+        Ok((all, entered.at))
     }
 
     /// Waits for a place; `hold` is what holds the request at first.
     #[cold]
     fn enter_slowly(
         &self,
-        path: PathId,
+        thread: &Thread,
+        request: &Request<'_>,
         now: Time,
-        size_bytes: u32,
         deadline: Time,
         holds: &mut HoldTotals,
-        (ask, hold): (Ask, Hold),
+        hold: Hold,
     ) -> Result<Entered, Refused> {
+        let index = request.path.index as usize;
         let mut ledger = HoldLedger::default();
         ledger.note(now, Some(hold.reason));
         let entered = match now < deadline {
-            true => self.wait_in_turn(path, size_bytes, deadline, ask, hold, &mut ledger),
+            true => self.wait_in_turn(thread, request, deadline, hold, &mut ledger),
             false => Err(Refused::Deadline),
         };
         let end = match entered {
@@ -173,10 +194,10 @@ impl Shared {
         };
         let totals = ledger.totals(end);
         holds.add(&totals);
-        self.count_holds(path.index as usize, &totals);
+        self.count_holds(index, &totals);
         // Who comes next: after this one, or in its stead.
         if entered.map_or(now < deadline, |entered| entered.room) {
-            self.call_first(path.index as usize);
+            self.call_first(index);
         }
         entered
     }
@@ -185,16 +206,21 @@ impl Shared {
     #[inline(always)]
     fn try_enter(
         &self,
-        path: PathId,
+        thread: &Thread,
+        request: &Request<'_>,
         now: Time,
-        size_bytes: u32,
-        ask: Ask,
     ) -> Result<Result<Entered, Hold>, Refused> {
-        let lease = self.lane(0)?;
+        let &Request { path, size_bytes, ask, hand } = request;
+        let lease = self.lane(thread, 0)?;
+        if let Some(hand) = hand
+            && !hand.will_take(self.place_for(request, now, lease.hint))
+        {
+            return Err(Refused::Busy);
+        }
         let entry = &self.memory.image.paths[path.index as usize];
         let class = class_of(path);
         let (mut answer, mut fan_in, mut held) = (Ok(true), None, 0);
-        self.step(lease.lane, path.index as usize, Some(path.key), |in_force, draft| {
+        let step = self.step(lease.lane, path.index as usize, Some(path.key), |in_force, draft| {
             let controller = self.controller(in_force, class, draft);
             let state = &mut draft.state;
             if ask == Ask::Observe || self.pauses(in_force) {
@@ -217,8 +243,15 @@ impl Shared {
             draft.held += 1;
             held = draft.held;
             fan_in = if ask == Ask::Gate { self.fan_in(in_force) } else { None };
+            if let Some(hand) = hand {
+                hand.takes(lease.lane, held);
+            }
             Want::Publish
-        })?;
+        });
+        if let Some(hand) = hand {
+            hand.took(step.is_ok() && answer.is_ok());
+        }
+        step?;
         self.note_drift(&lease, held);
         Ok(answer.map(|room| Entered { at: now, hint: lease.hint, room, fan_in }))
     }
@@ -226,34 +259,33 @@ impl Shared {
     #[inline(never)]
     fn look_in(
         &self,
-        path: PathId,
+        thread: &Thread,
+        request: &Request<'_>,
         now: Time,
-        size_bytes: u32,
-        ask: Ask,
     ) -> Result<Result<Entered, Hold>, Refused> {
-        self.try_enter(path, now, size_bytes, ask)
+        self.try_enter(thread, request, now)
     }
 
     #[cold]
     fn wait_in_turn(
         &self,
-        path: PathId,
-        size_bytes: u32,
+        thread: &Thread,
+        request: &Request<'_>,
         deadline: Time,
-        ask: Ask,
         mut hold: Hold,
         ledger: &mut HoldLedger,
     ) -> Result<Entered, Refused> {
         // A process that waits has a lane, by which the others can tell that it was there.
-        drop(self.lane(0)?);
-        let mut sitting = self.sit_down(path.index as usize);
+        drop(self.lane(thread, 0)?);
+        let index = request.path.index as usize;
+        let mut sitting = self.sit_down(thread, index);
         let mut woken = Woken::Early;
         let mut last_version = 0;
         loop {
             let now = clock::now();
             let rank = sitting.as_ref().map_or(0, |sitting| sitting.rank());
             if rank == 0 || woken == Woken::Late {
-                match self.look_in(path, now, size_bytes, ask)? {
+                match self.look_in(thread, request, now)? {
                     Ok(entered) => {
                         if let Some(sitting) = sitting.as_ref().filter(|_| rank > 0) {
                             sitting.pass_over();
@@ -267,7 +299,7 @@ impl Shared {
             if now >= deadline {
                 return Err(Refused::Deadline);
             }
-            let version = self.head_of(path.index as usize);
+            let version = self.head_of(index);
             let full = hold.until == Time::NEVER;
             if woken == Woken::Late && full && version == last_version {
                 self.sweep_if_due(now);
@@ -288,25 +320,40 @@ impl Shared {
     #[inline]
     pub(super) fn end_request(&self, slot: &Slot<'_>, end: End) -> Option<Ruling> {
         // In a forked child the slot is its parent's.
-        if slot.owner != self.identity() {
+        if slot.place.owner != self.identity() {
             return None;
         }
-        let ruling = self.leave(slot.path, slot, end);
-        if let Some(all) = slot.fan_in {
-            self.leave_all_paths(all, slot);
-        }
+        let mut ruling = None;
+        THREAD.with(|thread| {
+            ruling = self.leave(thread, &slot.place, end, None);
+            if let Some(all) = slot.fan_in {
+                self.leave_all_paths(thread, Place { path: all, ..slot.place });
+            }
+        });
         ruling
     }
 
     #[cold]
-    fn leave_all_paths(&self, all: PathId, slot: &Slot<'_>) {
-        self.leave(all, slot, End::Withdraw);
+    fn leave_all_paths(&self, thread: &Thread, place: Place) {
+        self.leave(thread, &place, End::Withdraw, None);
     }
 
+    /// Gives a place back, which is the last of `hand` if there is one.
     #[inline(always)]
-    fn leave(&self, path: PathId, slot: &Slot<'_>, end: End) -> Option<Ruling> {
+    pub(super) fn leave(
+        &self,
+        thread: &Thread,
+        place: &Place,
+        end: End,
+        hand: Option<&Hand>,
+    ) -> Option<Ruling> {
+        let path = place.path;
         let index = path.index as usize;
-        let lease = self.lane(slot.hint).ok()?;
+        let lease = self.lane(thread, place.hint);
+        let Ok(lease) = lease else {
+            hand.inspect(|hand| hand.gave());
+            return None;
+        };
         let class = class_of(path);
         let (mut generation, mut ruling, mut held) = (0, None, 0);
         let ended = self.step(lease.lane, index, Some(path.key), |in_force, draft| {
@@ -316,16 +363,20 @@ impl Shared {
             match end {
                 End::Reply(arrived) => {
                     generation = in_force.generation;
-                    ruling = Some(controller.reply(&mut draft.state, &slot.reply_at(arrived)));
+                    ruling = Some(controller.reply(&mut draft.state, &place.reply_at(arrived)));
                 }
                 End::Fault(now) => controller.fault(&mut draft.state, now),
                 End::Withdraw => controller.withdraw(&mut draft.state),
             }
+            if let Some(hand) = hand {
+                hand.gives(lease.lane, held);
+            }
             Want::Publish
         });
+        hand.inspect(|hand| hand.gave());
         ended.ok()?;
         if let (End::Reply(arrived), Some(ruling)) = (end, &ruling) {
-            self.count(lease.lane, index, generation, &slot.reply_at(arrived), ruling);
+            self.count(lease.lane, index, generation, &place.reply_at(arrived), ruling);
         }
         self.note_drift(&lease, held);
         drop(lease);
@@ -336,7 +387,7 @@ impl Shared {
     }
 }
 
-impl Slot<'_> {
+impl Place {
     #[inline(always)]
     fn reply_at(&self, arrived: Time) -> Reply {
         Reply { built: self.sent, sent: self.sent, arrived, size_bytes: self.size_bytes }

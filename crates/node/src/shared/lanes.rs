@@ -3,9 +3,9 @@
 //!
 //! A thread knows its own lane from memory that only it and its signal handlers touch, so that
 //! taking it is no more than setting a flag. A handler that interrupts a step finds the flag set
-//! and is lent another lane; one that never returns costs its thread the lane. What says which
-//! lanes are kept and lent lies in memory that the process keeps to itself. A forked child finds
-//! that memory empty and claims lanes in its own name; what its thread remembers is then not
+//! and is lent another lane; one that leaves by a long jump frees what the step used. What says
+//! which lanes are kept and lent lies in memory that the process keeps to itself. A forked child
+//! finds that memory empty and claims lanes in its own name; what its thread remembers is then not
 //! confirmed there. A thread that ends leaves its lane to the next.
 
 use std::cell::Cell;
@@ -16,13 +16,16 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 
 use super::image::LANES;
-use super::memory::Own;
+use super::memory::{Own, POOL};
+use super::thread::Thread;
 use super::{Refused, Shared, identity};
+use crate::signals;
 
 /// A lane, lent or in use until this is dropped.
 pub(super) struct Lease<'a> {
     /// Where it is given back; none when its thread keeps it.
     place: Option<&'a AtomicU32>,
+    keeping: &'a Keeping,
     /// Its number in the segment.
     pub(super) lane: usize,
     /// Its number among those that the process lends; of no use when it is kept.
@@ -34,14 +37,13 @@ impl Drop for Lease<'_> {
     fn drop(&mut self) {
         match self.place {
             Some(place) => place.store(pack(self.lane), Release),
-            None => OWN.with(Keeping::rest),
+            None => self.keeping.rest(),
         }
     }
 }
 
-/// What a thread remembers of the lane that it keeps. Without destructor: the last step of a thread
-/// may come after all destructors have run.
-struct Keeping {
+/// What a thread remembers of the lane that it keeps.
+pub(super) struct Keeping {
     /// Whether the lane is in use, or these cells are being changed.
     busy: Cell<bool>,
     /// Which process' memory it is in.
@@ -50,17 +52,8 @@ struct Keeping {
     at: Cell<usize>,
     /// Who the process was then; another one after a fork.
     identity: Cell<u64>,
-}
-
-thread_local! {
-    static OWN: Keeping = const {
-        Keeping {
-            busy: Cell::new(false),
-            own: Cell::new(None),
-            at: Cell::new(NOWHERE),
-            identity: Cell::new(0),
-        }
-    };
+    /// The thread's number, and who its process was when it was asked for.
+    number: Cell<(u32, u64)>,
 }
 
 const NOWHERE: usize = usize::MAX;
@@ -73,6 +66,16 @@ const RETIRED: u32 = u32::MAX;
 const DRIFT: u32 = 1 << 16;
 
 impl Keeping {
+    pub(super) const fn none() -> Self {
+        Self {
+            busy: Cell::new(false),
+            own: Cell::new(None),
+            at: Cell::new(NOWHERE),
+            identity: Cell::new(0),
+            number: Cell::new((0, 0)),
+        }
+    }
+
     /// Whether the lane is free; it is in use then. A handler that comes between the two steps of
     /// this leaves the flag as it was.
     #[inline(always)]
@@ -113,12 +116,17 @@ impl Keeping {
     }
 }
 
-/// A place of the pool holds zero, or one of these, with [`LENT`] while it is lent.
+/// A place of the pool holds zero, or this, and in the lower bits the number of the thread that it
+/// is lent to: whoever leaves a step by a long jump finds its lane again by that.
 const fn pack(lane: usize) -> u32 {
-    (lane as u32 + 1) << 1
+    (lane as u32 + 1) << NUMBER_BITS
 }
 
-const LENT: u32 = 1;
+/// Bits of the number of a thread, which Linux keeps below 2^22.
+const NUMBER_BITS: u32 = 22;
+const NUMBER: u32 = (1 << NUMBER_BITS) - 1;
+
+const _: () = assert!(LANES < 1 << (32 - NUMBER_BITS));
 
 /// How often all lanes may be found lent. Steps are short, but a thread may be put aside in one.
 const ROUNDS: usize = 10_000;
@@ -142,21 +150,38 @@ impl Shared {
 
     /// A lane to work from: the thread's own, else a lent one, that of `hint` if it is free.
     #[inline(always)]
-    pub(super) fn lane(&self, hint: u8) -> Result<Lease<'_>, Refused> {
-        let lane = OWN.with(|keeping| {
-            if !keeping.begin() {
-                return None;
+    pub(super) fn lane<'a>(&self, thread: &'a Thread, hint: u8) -> Result<Lease<'a>, Refused> {
+        let keeping = &thread.keeping;
+        if keeping.begin() {
+            if let Some(lane) = keeping.lane(self.memory.own).or_else(|| self.own_lane(keeping)) {
+                return Ok(Lease { place: None, keeping, lane, hint: u8::MAX });
             }
-            let lane = keeping.lane(self.memory.own).or_else(|| self.own_lane(keeping));
-            if lane.is_none() {
-                keeping.rest();
-            }
-            lane
-        });
-        match lane {
-            Some(lane) => Ok(Lease { place: None, lane, hint: u8::MAX }),
-            None => self.lent_lane(hint),
+            keeping.rest();
         }
+        self.lent_lane(keeping, hint)
+    }
+
+    /// Frees the lanes that this thread uses, which it left by a long jump.
+    pub(super) fn free_lanes(&self, thread: &Thread) {
+        let number = self.number_of(&thread.keeping);
+        for place in &self.memory.own.lanes {
+            let now = place.load(Relaxed);
+            if now & NUMBER == number {
+                place.store(now & !NUMBER, Release);
+            }
+        }
+        thread.keeping.rest();
+    }
+
+    /// The number of this thread. A child of `vfork` acts for the thread that waits for it.
+    fn number_of(&self, keeping: &Keeping) -> u32 {
+        let (number, identity) = (keeping.number.get(), self.identity());
+        if number.1 == identity {
+            return number.0;
+        }
+        let number = rustix::thread::gettid().as_raw_nonzero().get() as u32 & NUMBER;
+        keeping.number.set((number, identity));
+        number
     }
 
     /// Has a thread keep a lane, if there is one for it.
@@ -167,9 +192,10 @@ impl Shared {
         if (keeping.is_of(own) && keeping.at.get() == NOWHERE) || !identity::is_own(identity) {
             return None;
         }
+        let _quiet = signals::hold_back();
         keeping.leave(0);
         keeping.own.set(Some(own));
-        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let thread = self.number_of(keeping);
         let at = own.kept.iter().position(|place| {
             let known = place.thread.load(Acquire);
             is_free(known, thread)
@@ -202,49 +228,47 @@ impl Shared {
     #[inline(always)]
     pub(super) fn note_drift(&self, lease: &Lease<'_>, held: i32) {
         if held.unsigned_abs() >= DRIFT && lease.place.is_none() {
-            OWN.with(|keeping| keeping.leave(RETIRED));
+            lease.keeping.leave(RETIRED);
         }
     }
 
     #[inline(never)]
-    fn lent_lane(&self, hint: u8) -> Result<Lease<'_>, Refused> {
-        if let Some(lease) = self.lend(usize::from(hint)) {
-            return Ok(lease);
+    fn lent_lane<'a>(&self, keeping: &'a Keeping, hint: u8) -> Result<Lease<'a>, Refused> {
+        match self.lend(keeping, usize::from(hint)) {
+            Some(lease) => Ok(lease),
+            None => self.any_lane(keeping),
         }
-        self.any_lane()
     }
 
     #[inline]
-    fn lend(&self, at: usize) -> Option<Lease<'_>> {
+    fn lend<'a>(&self, keeping: &'a Keeping, at: usize) -> Option<Lease<'a>> {
         let place = self.memory.own.lanes.get(at)?;
         let now = place.load(Relaxed);
-        if now == 0 || now & LENT != 0 {
+        if now == 0 || now & NUMBER != 0 {
             return None;
         }
-        place.compare_exchange(now, now | LENT, Acquire, Relaxed).ok()?;
-        Some(Lease { place: Some(place), lane: (now >> 1) as usize - 1, hint: at as u8 })
+        let lent = now | self.number_of(keeping);
+        place.compare_exchange(now, lent, Acquire, Relaxed).ok()?;
+        let lane = (now >> NUMBER_BITS) as usize - 1;
+        Some(Lease { place: Some(place), keeping, lane, hint: at as u8 })
     }
 
     #[cold]
-    fn any_lane(&self) -> Result<Lease<'_>, Refused> {
+    fn any_lane<'a>(&self, keeping: &'a Keeping) -> Result<Lease<'a>, Refused> {
         let mut full = false;
         for round in 0..ROUNDS {
-            for (at, place) in self.memory.own.lanes.iter().enumerate() {
-                if let Some(lease) = self.lend(at) {
+            for at in 0..POOL {
+                if let Some(lease) = self.lend(keeping, at) {
                     return Ok(lease);
                 }
-                if full || place.compare_exchange(0, LENT, Acquire, Relaxed).is_err() {
+                if full {
                     continue;
                 }
-                match self.claim() {
-                    Ok(lane) => return Ok(Lease { place: Some(place), lane, hint: at as u8 }),
-                    Err(refused) => {
-                        place.store(0, Release);
-                        full = true;
-                        if at == 0 {
-                            return Err(refused);
-                        }
-                    }
+                match self.claim_to_lend(keeping, at) {
+                    Ok(Some(lease)) => return Ok(lease),
+                    Ok(None) => {}
+                    Err(refused) if at == 0 => return Err(refused),
+                    Err(_) => full = true,
                 }
             }
             if round % 16 == 15 {
@@ -252,6 +276,23 @@ impl Shared {
             }
         }
         Err(Refused::Busy)
+    }
+
+    /// Claims a lane for a place of the pool, unless somebody else has.
+    fn claim_to_lend<'a>(
+        &self,
+        keeping: &'a Keeping,
+        at: usize,
+    ) -> Result<Option<Lease<'a>>, Refused> {
+        let (place, number) = (&self.memory.own.lanes[at], self.number_of(keeping));
+        let _quiet = signals::hold_back();
+        if place.compare_exchange(0, number, Acquire, Relaxed).is_err() {
+            return Ok(None);
+        }
+        let claimed = self.claim();
+        let now = claimed.map_or(0, |lane| pack(lane) | number);
+        place.store(now, Release);
+        Ok(Some(Lease { place: Some(place), keeping, lane: claimed?, hint: at as u8 }))
     }
 
     /// Takes a lane of the segment that nobody owns.
@@ -307,13 +348,19 @@ mod tests {
     use afflux_core::units::{Span, Time};
 
     use super::super::PathId;
-    use super::super::memory::{KEPT, POOL};
+    use super::super::memory::KEPT;
+    use super::super::thread::THREAD;
     use super::*;
 
     fn segment() -> (Shared, PathId) {
         let shared = Shared::private().unwrap();
         let path = shared.path(PathKey { server: 0, class: Class::Write, tenant: 0 }).unwrap();
         (shared, path)
+    }
+
+    /// The lane that this thread gets, as it finds things.
+    fn lane_is_kept(shared: &Shared) -> bool {
+        THREAD.with(|thread| is_kept(&shared.lane(thread, 0).unwrap()))
     }
 
     fn is_kept(lease: &Lease<'_>) -> bool {
@@ -325,19 +372,19 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_is_lent_another_lane() {
+    fn a_handler_is_lent_another_lane_and_a_long_jump_frees_all() {
         let (shared, _) = segment();
-        let own = shared.lane(0).unwrap();
-        let handler = shared.lane(0).unwrap();
-        assert!(is_kept(&own) && !is_kept(&handler) && own.lane != handler.lane);
-        drop(handler);
-        let lane = own.lane;
-        drop(own);
-        let own = shared.lane(0).unwrap();
-        assert!(is_kept(&own) && own.lane == lane);
-        // As by a long jump: its thread is lent lanes from then on.
-        std::mem::forget(own);
-        assert!((0..100).all(|_| !is_kept(&shared.lane(0).unwrap())));
+        THREAD.with(|thread| {
+            let lane = || shared.lane(thread, 0).unwrap();
+            let (own, handler) = (lane(), lane());
+            assert!(is_kept(&own) && !is_kept(&handler) && own.lane != handler.lane);
+            let (kept, lent) = (own.lane, handler.lane);
+            std::mem::forget((own, handler));
+            assert!((0..100).all(|_| !is_kept(&lane()) && lane().lane != lent));
+            shared.abandon();
+            let own = lane();
+            assert!(is_kept(&own) && own.lane == kept && lane().lane == lent);
+        });
     }
 
     #[test]
@@ -345,10 +392,12 @@ mod tests {
         let ((one, _), (other, _)) = (segment(), segment());
         for _ in 0..100 {
             for shared in [&one, &other] {
-                let lease = shared.lane(0).unwrap();
-                assert!(is_kept(&lease));
-                let owner = shared.memory.image.owners[lease.lane].load(Relaxed);
-                assert_eq!(owner, shared.identity());
+                THREAD.with(|thread| {
+                    let lease = shared.lane(thread, 0).unwrap();
+                    assert!(is_kept(&lease));
+                    let owner = shared.memory.image.owners[lease.lane].load(Relaxed);
+                    assert_eq!(owner, shared.identity());
+                });
             }
         }
         let owned = |shared: &Shared| {
@@ -362,9 +411,7 @@ mod tests {
     fn a_thread_that_ends_leaves_its_lane_to_the_next() {
         let (shared, _) = segment();
         for number in 0..4 * KEPT {
-            let kept = thread::scope(|scope| {
-                scope.spawn(|| is_kept(&shared.lane(0).unwrap())).join().unwrap()
-            });
+            let kept = thread::scope(|scope| scope.spawn(|| lane_is_kept(&shared)).join().unwrap());
             assert!(kept, "thread {number}");
         }
     }
@@ -377,7 +424,7 @@ mod tests {
         let kept: usize = thread::scope(|scope| {
             let work = || {
                 all_are_there.wait();
-                let kept = is_kept(&shared.lane(0).unwrap());
+                let kept = lane_is_kept(&shared);
                 for micros in 0..500 {
                     let now = Time::ZERO + Span::from_micros(micros);
                     shared.observe(path, now, 4096).unwrap().reply(now).unwrap();
@@ -397,7 +444,7 @@ mod tests {
         let (shared, path) = segment();
         let owners = &shared.memory.image.owners;
         owners[..=LANES / 2].iter().for_each(|owner| owner.store(1, Relaxed));
-        assert!(!is_kept(&shared.lane(0).unwrap()));
+        assert!(!lane_is_kept(&shared));
         let now = Time::from_nanos(1);
         assert!(shared.observe(path, now, 4096).unwrap().reply(now).is_some());
     }
@@ -414,13 +461,13 @@ mod tests {
                 begun
                     .into_iter()
                     .for_each(|slot| assert!(slot.reply(Time::from_nanos(2)).is_some()));
-                !is_kept(&shared.lane(0).unwrap())
+                !lane_is_kept(&shared)
             });
             for _ in 0..requests {
                 begun.send(shared.observe(path, Time::from_nanos(1), 4096).unwrap()).unwrap();
             }
             drop(begun);
-            (!is_kept(&shared.lane(0).unwrap()), ender.join().unwrap())
+            (!lane_is_kept(&shared), ender.join().unwrap())
         });
         assert_eq!((lent, in_flight(&shared)), ((true, true), 0));
         let held = (0..LANES)

@@ -1,4 +1,4 @@
-//! The memory of a segment, and the only unsafe code of this crate.
+//! The memory of a segment, and the only unsafe code of the shared controllers.
 //!
 //! It is sound because all that is ever made of the memory is a shared reference to a structure of
 //! atomic integers: any bytes are valid values of it, any number of processes may change them at

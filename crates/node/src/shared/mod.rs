@@ -27,6 +27,7 @@
 
 mod file;
 mod gate;
+mod hand;
 mod identity;
 mod image;
 mod jobs;
@@ -39,6 +40,7 @@ mod step;
 mod sweep;
 mod tally;
 mod text;
+mod thread;
 mod turns;
 
 use std::ffi::{CStr, CString};
@@ -52,6 +54,7 @@ pub use file::remove_if_unused;
 pub use jobs::FIRST_NAMED;
 
 use gate::End;
+use hand::Place;
 use memory::Memory;
 
 /// One process's attachment to a segment. Made once, kept until the process ends; a forked child
@@ -134,8 +137,7 @@ impl PathId {
 pub enum Refused {
     /// It was held until the deadline.
     Deadline,
-    /// All of the process's lanes are in use, which only happens when signal handlers left calls
-    /// of this module by a long jump.
+    /// All of the process's lanes are in use for long, or all places of the thread's hand.
     Busy,
     /// The path is gone: it was idle for long and its place was given away. Ask
     /// [`Shared::path`] again.
@@ -147,33 +149,30 @@ pub enum Refused {
 /// An admitted request: one of the places in a path's window.
 ///
 /// It is given back by [`Slot::reply`], [`Slot::fault`] or, when dropped, as a request that was
-/// never sent. The places of a process that dies are given back by the others.
+/// never sent. The places of a process that dies are given back by the others. A long jump out of a
+/// call that makes or ends one may lose it; see [`Shared::take`].
 #[must_use = "a slot that is dropped counts as a request that was not sent"]
 #[derive(Debug)]
 pub struct Slot<'s> {
     shared: &'s Shared,
-    path: PathId,
-    owner: u64,
-    sent: Time,
-    size_bytes: u32,
-    hint: u8,
+    place: Place,
     fan_in: Option<PathId>,
 }
 
 impl Slot<'_> {
     /// When it was admitted: what process time is counted from.
     pub fn sent(&self) -> Time {
-        self.sent
+        self.place.sent
     }
 
     /// Its path.
     pub fn path(&self) -> PathId {
-        self.path
+        self.place.path
     }
 
     /// The size that was asked for.
     pub fn size_bytes(&self) -> u32 {
-        self.size_bytes
+        self.place.size_bytes
     }
 
     /// The request was answered at `arrived`. What the controller made of it; none when the reply

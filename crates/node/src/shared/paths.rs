@@ -8,6 +8,7 @@ use afflux_core::units::{Span, Time};
 
 use super::image::{PATHS, Path};
 use super::step::Want;
+use super::thread::THREAD;
 use super::{Full, PathId, Shared};
 use crate::clock;
 
@@ -159,15 +160,7 @@ impl Shared {
         if entry.key.compare_exchange(word, marked, SeqCst, Relaxed).is_err() {
             return false;
         }
-        let Ok(lease) = self.lane(0) else { return false };
-        let mut idle = false;
-        let step = self.step(lease.lane, index, Some(marked), |_, draft| {
-            let since = now.since(draft.state.last_send());
-            idle = !draft.started || (draft.state.in_flight() == 0 && since >= IDLE);
-            draft.started = false;
-            if idle { Want::Publish } else { Want::Leave }
-        });
-        if step.is_err() || !idle {
+        if !self.close_if_idle(index, marked, now) {
             let _ = entry.key.compare_exchange(marked, live, SeqCst, Relaxed);
             return false;
         }
@@ -175,6 +168,21 @@ impl Shared {
         entry.credits.store(0, Relaxed);
         self.clear_counts(index);
         entry.key.compare_exchange(marked, GIVEN_AWAY, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Has the next request on a path that is marked as given away begin anew, if it is idle.
+    fn close_if_idle(&self, index: usize, marked: u64, now: Time) -> bool {
+        THREAD.with(|thread| {
+            let Ok(lease) = self.lane(thread, 0) else { return false };
+            let mut idle = false;
+            let step = self.step(lease.lane, index, Some(marked), |_, draft| {
+                let since = now.since(draft.state.last_send());
+                idle = !draft.started || (draft.state.in_flight() == 0 && since >= IDLE);
+                draft.started = false;
+                if idle { Want::Publish } else { Want::Leave }
+            });
+            step.is_ok() && idle
+        })
     }
 
     fn is_idle(&self, index: usize, now: Time) -> bool {

@@ -13,12 +13,12 @@ use super::Shared;
 use super::identity;
 use super::image::{GROUP, LANES, PATHS};
 use super::step::Want;
-use crate::clock;
+use crate::{clock, signals};
 
 /// How often those who wait look for dead processes.
 const PERIOD: Span = Span::from_millis(100);
 
-/// After so long somebody who sweeps is taken to have left it by a long jump.
+/// After so long somebody who sweeps is taken to be stopped for good.
 const STUCK: Span = Span::from_secs(10);
 
 impl Shared {
@@ -51,6 +51,7 @@ impl Shared {
     /// Gives back what the processes held that are `dead`.
     fn end(&self, dead: impl Fn(u64) -> bool) -> usize {
         let (image, me) = (self.memory.image, self.identity());
+        let _quiet = signals::hold_back();
         if !self.begin_to_sweep(me) {
             return 0;
         }

@@ -5,7 +5,6 @@
 //! no locks: somebody who was called and does not come (dead, or stopped) is passed over by the
 //! next in line after [`PATIENCE`], and sits down again with the old ticket if ever back.
 
-use std::cell::Cell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use afflux_core::units::{Span, Time};
@@ -14,7 +13,8 @@ use rustix::thread::futex;
 use super::Shared;
 use super::image::{PATHS, SEATS, Seat};
 use super::paths;
-use crate::clock;
+use super::thread::Thread;
+use crate::{clock, signals};
 
 /// After so long the next in line looks whether the first is asleep.
 const PATIENCE: Span = Span::from_millis(10);
@@ -26,15 +26,19 @@ const LOOK_MAX: Span = Span::from_secs(1);
 /// A seat that is taken.
 pub(super) struct Sitting<'a> {
     shared: &'a Shared,
+    thread: &'a Thread,
     path: usize,
     number: usize,
     ticket: u64,
     look: Span,
 }
 
-thread_local! {
-    /// Where this thread sits: path, seat, ticket.
-    static SEAT: Cell<Option<(usize, usize, u64)>> = const { Cell::new(None) };
+/// Where a thread sits.
+#[derive(Clone, Copy)]
+pub(super) struct Seated {
+    path: usize,
+    number: usize,
+    ticket: u64,
 }
 
 /// How a wait ended.
@@ -48,7 +52,8 @@ pub(super) enum Woken {
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        SEAT.set(None);
+        let _quiet = signals::hold_back();
+        self.thread.seat.set(None);
         self.shared.leave_seat(self.path, self.number);
     }
 }
@@ -103,7 +108,8 @@ impl Sitting<'_> {
 
 impl Shared {
     /// Takes a seat and a ticket; none when all seats of the path are taken.
-    pub(super) fn sit_down(&self, path: usize) -> Option<Sitting<'_>> {
+    pub(super) fn sit_down<'a>(&'a self, thread: &'a Thread, path: usize) -> Option<Sitting<'a>> {
+        let _quiet = signals::hold_back();
         let (image, me) = (self.memory.image, self.identity());
         let entry = &image.paths[path];
         let start = entry.tickets.load(Relaxed) as usize;
@@ -119,15 +125,15 @@ impl Shared {
             let ticket = entry.tickets.fetch_add(1, AcqRel).wrapping_add(1);
             seat.ticket.store(ticket, SeqCst);
             entry.waiting[number / 64].fetch_or(1 << (number % 64), SeqCst);
-            SEAT.set(Some((path, number, ticket)));
-            return Some(Sitting { shared: self, path, number, ticket, look: LOOK });
+            thread.seat.set(Some(Seated { path, number, ticket }));
+            return Some(Sitting { shared: self, thread, path, number, ticket, look: LOOK });
         }
         None
     }
 
     /// Gives up the seat of this thread, which left its wait by a long jump.
-    pub fn abandon_wait(&self) {
-        let Some((path, number, ticket)) = SEAT.take() else { return };
+    pub(super) fn abandon_seat(&self, thread: &Thread) {
+        let Some(Seated { path, number, ticket }) = thread.seat.take() else { return };
         let seat = &self.memory.image.seats[path][number];
         if seat.owner.load(Acquire) == self.identity() && seat.ticket.load(SeqCst) == ticket {
             self.leave_seat(path, number);

@@ -1,9 +1,10 @@
 //! A board on which processes count, to check from outside what they were admitted to. It knows
-//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, since both
-//! need unsafe code.
+//! nothing of what it checks: a file of atomic integers, mapped. And a forked child, and a signal
+//! handler, since these need unsafe code.
 
 use std::path::Path;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use rustix::mm::{MapFlags, ProtFlags};
@@ -22,6 +23,8 @@ pub(crate) struct Board {
     pub(crate) end: AtomicU64,
     /// Workers that are ready.
     pub(crate) ready: AtomicU64,
+    /// The thread that is to be followed.
+    pub(crate) thread: AtomicU64,
     pub(crate) lines: [Line; LINES],
 }
 
@@ -80,4 +83,27 @@ pub(crate) fn fork_and_die(life: impl FnOnce()) -> nix::unistd::Pid {
             panic!("it outlived itself")
         }
     }
+}
+
+/// What a signal handler does.
+type Handler = Box<dyn Fn() + Send + Sync>;
+
+/// Has the handler of `SIGUSR1` do `work` and never return: as after a long jump, what it
+/// interrupted does not go on.
+pub(crate) fn on_signal_forever(work: Handler) {
+    static WORK: OnceLock<Handler> = OnceLock::new();
+    extern "C" fn handle(_: nix::libc::c_int) {
+        if let Some(work) = WORK.get() {
+            work();
+        }
+        loop {
+            afflux_node::clock::sleep(afflux_core::units::Span::from_secs(600));
+        }
+    }
+    use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+    assert!(WORK.set(work).is_ok(), "there is one already");
+    let action = SigAction::new(SigHandler::Handler(handle), SaFlags::empty(), SigSet::empty());
+    // SAFETY: what the handler does uses no lock and no memory that what it interrupts may be
+    // changing: that this is so is what the test is about.
+    unsafe { sigaction(Signal::SIGUSR1, &action) }.unwrap();
 }

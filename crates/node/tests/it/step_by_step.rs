@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use afflux_core::path::HoldTotals;
 use afflux_node::clock;
 use nix::sys::ptrace;
+use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 
@@ -15,13 +16,13 @@ use crate::worker::{Place, until};
 
 /// Starts a worker that is about to make its request, and follows it. None when this machine does
 /// not allow that.
-fn follow(place: &Place) -> Option<(Child, Pid)> {
+fn follow(place: &Place, task: &str) -> Option<(Child, Pid)> {
     let board = place.board();
     board.ready.store(0, SeqCst);
     board.begin.store(0, SeqCst);
-    let mut worker = place.start("once", 0);
+    let mut worker = place.start(task, 0);
     until("the worker is ready", || board.ready.load(SeqCst) == 1);
-    let thread = busy_thread(Pid::from_raw(worker.id() as i32));
+    let thread = Pid::from_raw(board.thread.load(SeqCst) as i32);
     if ptrace::attach(thread).is_err() {
         println!("SKIPPED: this machine does not let a process follow another: allow ptrace");
         worker.kill().unwrap();
@@ -31,15 +32,6 @@ fn follow(place: &Place) -> Option<(Child, Pid)> {
     stopped(thread);
     board.begin.store(1, SeqCst);
     Some((worker, thread))
-}
-
-/// The thread of a test program that runs the test: the one that is not its first. Its number may
-/// be the smaller one, as numbers are used again.
-fn busy_thread(pid: Pid) -> Pid {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let mut numbers =
-        tasks.map(|task| task.unwrap().file_name().to_str().unwrap().parse().unwrap());
-    Pid::from_raw(numbers.find(|number| *number != pid.as_raw()).unwrap())
 }
 
 fn stopped(thread: Pid) {
@@ -53,11 +45,16 @@ fn go_on(thread: Pid) {
 
 /// Has workers make one request each and stops them after ever more instructions, `points` times;
 /// calls `at_point` with each, and with how many instructions the worker has made.
-fn at_all_points(place: &Place, points: u64, mut at_point: impl FnMut(Child, Pid, u64)) -> u64 {
+fn at_all_points(
+    place: &Place,
+    task: &str,
+    points: u64,
+    mut at_point: impl FnMut(Child, Pid, u64),
+) -> u64 {
     let board = place.board();
     let mut instructions = 0;
     for point in 0..=points {
-        let Some((worker, thread)) = follow(place) else { return 0 };
+        let Some((worker, thread)) = follow(place, task) else { return 0 };
         let steps = if point == 0 { u64::MAX } else { point * instructions / points };
         let mut made = 0;
         while made < steps && board.ready.load(SeqCst) < 2 {
@@ -84,7 +81,7 @@ fn death_at_any_instruction_changes_nothing_or_all() {
     let path = place.set("fixed:2");
     let (shared, points) = (place.shared(), kills());
     let mut with_a_slot = 0;
-    let instructions = at_all_points(&place, points, |worker, thread, made| {
+    let instructions = at_all_points(&place, "once", points, |worker, thread, made| {
         with_a_slot += u64::from(shared.paths()[0].state.unwrap().in_flight());
         end(worker, thread);
         shared.sweep();
@@ -110,7 +107,7 @@ fn a_pause_at_any_instruction_holds_nobody_up() {
     let path = place.set("fixed:2");
     let (shared, board, points) = (place.shared(), place.board(), kills());
     let mut replies = 0;
-    at_all_points(&place, points, |worker, thread, made| {
+    at_all_points(&place, "once", points, |worker, thread, made| {
         let held = shared.paths()[0].state.unwrap().in_flight();
         let mut holds = HoldTotals::default();
         let mut admit = || shared.admit(path, clock::now(), 4096, clock::now(), &mut holds);
@@ -130,4 +127,64 @@ fn a_pause_at_any_instruction_holds_nobody_up() {
         assert_eq!(report.counted.replies, replies, "after {made} instructions");
         end(worker, thread);
     });
+}
+
+/// A signal handler that ends a request at any instruction, as by a long jump, leaves nothing of it
+/// behind: no place, no seat, no lane. `others` are places that this process holds meanwhile.
+fn jump_at_all_points(task: &str, setting: &str, others: usize) {
+    let place = Place::new();
+    let path = place.set(setting);
+    let (shared, board, points) = (place.shared(), place.board(), kills());
+    let mut holds = HoldTotals::default();
+    let mut admit = || shared.admit(path, clock::now(), 4096, clock::now(), &mut holds);
+    let held: Vec<_> = (0..others).map(|_| admit().unwrap()).collect();
+    let mut with_a_slot = 0;
+    let instructions = at_all_points(&place, task, points, |worker, thread, made| {
+        // The first counts the instructions of those after it.
+        let state = || shared.paths()[0].state.unwrap();
+        with_a_slot += u64::from(state().in_flight()) - others as u64;
+        let replies = shared.paths()[0].counted.replies;
+        ptrace::detach(thread, Signal::SIGUSR1).unwrap();
+        until(&format!("the handler is done after {made} instructions of {task}"), || {
+            board.ready.load(SeqCst) == 3
+        });
+        let report = &shared.paths()[0];
+        let left = (report.waiting, state().in_flight());
+        assert_eq!(left, (0, others as u32), "{task}: after {made} instructions");
+        let then = if others == 0 { 3 } else { 0 };
+        let since = report.counted.replies - replies;
+        // What it had ended is counted, unless it was just about to be.
+        assert!(since == then || since == then + 1, "{task}: {since} after {made} instructions");
+        end(worker, thread);
+        let slots: Vec<_> = (others..2).map(|_| admit().unwrap()).collect();
+        assert!(admit().is_err());
+        drop(slots);
+        // The dead hold nothing, so that there is nothing to give back.
+        shared.sweep();
+        assert_eq!(state().in_flight(), others as u32);
+    });
+    drop(held);
+    println!("{task}: {instructions} instructions; of {points} jumps {with_a_slot} with a slot");
+    let there = others > 0 || (with_a_slot > points / 10 && with_a_slot < points);
+    assert!(instructions == 0 || there, "{with_a_slot} of {points}");
+}
+
+#[test]
+fn a_long_jump_at_any_instruction_keeps_nothing() {
+    jump_at_all_points("jump kept now", "fixed:2", 0);
+}
+
+#[test]
+fn a_long_jump_at_any_instruction_keeps_nothing_of_a_job_with_a_limit_over_all_paths() {
+    jump_at_all_points("jump kept now", "fixed:9+fan-in=2", 0);
+}
+
+#[test]
+fn a_long_jump_at_any_instruction_of_a_lent_lane_keeps_nothing() {
+    jump_at_all_points("jump lent now", "fixed:2", 0);
+}
+
+#[test]
+fn a_long_jump_at_any_instruction_of_a_wait_keeps_nothing() {
+    jump_at_all_points("jump kept waits", "fixed:2", 2);
 }

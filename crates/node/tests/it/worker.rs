@@ -87,6 +87,9 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
 #[ignore = "this is what worker processes run"]
 fn worker() {
     let Ok(task) = std::env::var("AFFLUX_WORKER") else { return };
+    // It does not outlive a test that fails.
+    let end = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(end).unwrap();
     let folder = PathBuf::from(std::env::var("AFFLUX_FOLDER").unwrap());
     let words: Vec<&str> = task.split(' ').collect();
     let number: usize = words.last().unwrap().parse().unwrap();
@@ -98,6 +101,7 @@ fn worker() {
         "threads" => work.threads(),
         "hold" => work.hold(words[1].parse().unwrap()),
         "once" => work.once(),
+        "jump" => work.jump(words[1] == "lent", words[2] == "waits"),
         "exec" => work.exec(),
         other => panic!("no task {other}"),
     }
@@ -185,9 +189,55 @@ impl Work {
             slot.reply(arrived).unwrap();
         };
         (1..5).for_each(|second| request(Time::from_nanos(second * 1_000_000_000)));
+        self.wait_to_be_followed();
+        request(Time::from_nanos(9_000_000_000));
+        self.board.ready.store(2, SeqCst);
+        clock::sleep(Span::from_secs(600));
+    }
+    fn wait_to_be_followed(&self) {
+        let thread = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        self.board.thread.store(thread, SeqCst);
         self.board.ready.store(1, SeqCst);
         while self.board.begin.load(SeqCst) == 0 {}
-        request(Time::from_nanos(9_000_000_000));
+    }
+
+    /// The same with the place in its hand; a signal ends that as by a long jump, after which the
+    /// thread makes three more requests. Where others of its threads keep all lanes that can be
+    /// kept, it is lent one for each step. With its path full, it waits for a moment.
+    fn jump(self, is_lent: bool, waits: bool) {
+        let path = self.shared.path(KEY).unwrap();
+        let crowd = if is_lent { 16 } else { 0 };
+        for _ in 0..crowd {
+            let (there, is_there) = std::sync::mpsc::channel();
+            let shared = self.shared;
+            std::thread::spawn(move || {
+                shared.observe(path, clock::now(), 4096).unwrap().reply(clock::now()).unwrap();
+                there.send(()).unwrap();
+                clock::sleep(Span::from_secs(600));
+            });
+            is_there.recv().unwrap();
+        }
+        let (shared, board) = (self.shared, self.board);
+        let request = move |patience| {
+            let now = clock::now();
+            let mut holds = HoldTotals::default();
+            if shared.take(path, now, 4096, now + patience, &mut holds).is_ok() {
+                shared.answer(clock::now()).unwrap();
+            }
+        };
+        crate::board::on_signal_forever(Box::new(move || {
+            let quiet = afflux_node::signals::hold_back();
+            shared.abandon();
+            while !shared.is_empty_handed() {
+                shared.put_back();
+            }
+            drop(quiet);
+            (0..3).for_each(|_| request(Span::ZERO));
+            board.ready.store(3, SeqCst);
+        }));
+        (0..4).for_each(|_| request(Span::ZERO));
+        self.wait_to_be_followed();
+        request(if waits { Span::from_millis(20) } else { Span::ZERO });
         self.board.ready.store(2, SeqCst);
         clock::sleep(Span::from_secs(600));
     }

@@ -11,7 +11,7 @@ use libc::{off_t, size_t};
 
 use crate::gate::Passing;
 use crate::next::{counted, interpose};
-use crate::{behind, look, raw, run};
+use crate::{behind, look, run, thread};
 
 type OneFn = unsafe extern "C-unwind" fn(c_int) -> c_int;
 
@@ -56,7 +56,7 @@ fn durable(call: Call, fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
     let bytes = row.unsynced.load(Relaxed);
     let mut passing = Passing::none();
     let is_one = (1..=ONE_REQUEST).contains(&bytes);
-    let cancellable = raw::hold_cancellation();
+    let holds = thread::hold_cancellation();
     if is_one {
         run::hook((), |run| passing.enter(run, Class::Write, seen, 0, bytes));
     }
@@ -70,6 +70,8 @@ fn durable(call: Call, fd: c_int, real: impl FnOnce() -> c_int) -> c_int {
     if is_one {
         run::hook((), |run| passing.leave_durable(run, result as isize, bytes));
     }
-    raw::allow_cancellation(cancellable);
+    if holds {
+        thread::allow_cancellation();
+    }
     result
 }

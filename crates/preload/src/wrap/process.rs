@@ -9,7 +9,7 @@ use afflux_node::tally::Word;
 use libc::pid_t;
 
 use crate::next::{counted, interpose, within};
-use crate::{behind, gate, raw, run, strangers, thread};
+use crate::{behind, gate, jump, raw, run, strangers};
 
 type ForkFn = unsafe extern "C-unwind" fn() -> pid_t;
 type Words = *const *const c_char;
@@ -44,20 +44,9 @@ within! {
     longjmp | _longjmp | siglongjmp | __longjmp_chk => jump_with []
         (to: *mut c_void, value: c_int) -> ()
         { real: {
-            jumps();
+            gate::jumps(|| jump::target(to));
             real()
         } }
-}
-
-/// The program is about to leave whatever it is doing. If it does so in a signal handler, that may
-/// be a call which waits for its place, or has it.
-fn jumps() {
-    if run::active().is_some() {
-        gate::jumped();
-        if thread::leave() {
-            raw::allow_cancellation(raw::ENABLED);
-        }
-    }
 }
 
 /// The C library's `fork` under the name `vfork`, which POSIX allows: the child of a true `vfork`
