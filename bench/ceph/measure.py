@@ -2,11 +2,14 @@
 """What `afflux bench` alone cannot compare on a Ceph cluster, in alternating rounds.
 
 usage: cluster.sh [OPTIONS] -- measure.py plain AFFLUX [ROUNDS]
+       cluster.sh [OPTIONS] -- measure.py windows AFFLUX WORKLOAD CSV [ROUNDS [RULES]]
        cluster.sh [OPTIONS] -- measure.py shares AFFLUX WORKLOAD [ROUNDS]
        cluster.sh [OPTIONS] -- measure.py groups AFFLUX WORKLOAD [ROUNDS]
 
 plain   the rados engine against a plain loop over the client library (plain.c, compiled here), with
         the same sizes, places and requests under way; on four servers
+windows fixed windows, and rules beside them if there are some: throughput and median process time; the
+        means also go to CSV, from which windows.gp draws
 shares  two users of the same servers at once, each a process of its own, with windows that are the
         same or not: what each gets
 groups  the clients of a workload on all servers, against each on servers of its own
@@ -27,6 +30,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 LENGTH, SETTLE = 5, 1
 PLAIN_DEPTH, PLAIN_BYTES, PLAIN_POOLS = 16, 256 << 10, 4
+WINDOWS = [1, 2, 4, 8, 16, 32, 64]
 # Windows of the two users.
 SHARES = [(8, 8), (16, 2), (2, 16), (16, 4), (64, 8)]
 # Quantiles of Student's t at 97.5 % for 1, 2, ... degrees of freedom.
@@ -55,9 +59,9 @@ def rounds(count, sides):
     return found
 
 
-def bench(afflux, workload, policy):
+def bench(afflux, workload, policy, option="--policy"):
     """A run that has begun."""
-    command = [afflux, "bench", workload, "--on", "rados", "--policy", policy, "--json"]
+    command = [afflux, "bench", workload, "--on", "rados", option, policy, "--json"]
     command += ["--length", f"{LENGTH}s", "--settle", f"{SETTLE}s"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
@@ -92,6 +96,29 @@ def plain(afflux, count):
             ratio = [100 * engine / loop for engine, loop in zip(found["engine"], found["loop"])]
             print(f"{kind:6} loop {shown(found['loop'], 'MB/s')}   engine "
                   f"{shown(found['engine'], 'MB/s')}   engine/loop {shown(ratio, '%')}")
+
+
+def windows(afflux, workload, out, count, *rules):
+    settings = [f"fixed:{window}" for window in WINDOWS] + [f"rules {name}" for name in rules]
+
+    def once(setting):
+        if setting.startswith("rules "):
+            return summary(bench(afflux, workload, setting[len("rules "):], "--rules"))
+        return summary(bench(afflux, workload, setting))
+
+    once(settings[0])  # Makes the files.
+    found = rounds(count, {setting: lambda setting=setting: once(setting) for setting in settings})
+    best = max(statistics.mean(run["total_mb_s"] for run in runs) for runs in found.values())
+    with open(out, "w") as csv:
+        csv.write("window,mb_s,mb_s_half_width,p50_ms,p50_ms_half_width\n")
+        for setting, runs in found.items():
+            rate = [run["total_mb_s"] for run in runs]
+            time = [run["p50_ms"] for run in runs]
+            print(f"{setting:24} {shown(rate, 'MB/s')} {100 * statistics.mean(rate) / best:6.1f} % of "
+                  f"the best   median {shown(time, 'ms')}")
+            number = setting.split(":")[-1] if setting.startswith("fixed") else "rules"
+            numbers = [*interval(rate), *interval(time)]
+            csv.write(",".join([number] + [f"{value:.3f}" for value in numbers]) + "\n")
 
 
 def user(text, name, folder):
@@ -143,13 +170,14 @@ def groups(afflux, workload, count):
 
 def main():
     words = sys.argv[1:]
-    wanted = {"plain": (plain, 2), "shares": (shares, 3), "groups": (groups, 3)}
+    wanted = {"plain": (plain, 2), "windows": (windows, 4), "shares": (shares, 3),
+              "groups": (groups, 3)}
     if not words or words[0] not in wanted or "CEPH_CONF" not in os.environ:
         sys.exit(__doc__)
     run, count = wanted[words[0]]
-    if not count <= len(words) <= count + 1:
+    if not count <= len(words) <= count + 1 + (run is windows):
         sys.exit(__doc__)
-    run(*words[1:count], int(words[count]) if len(words) > count else 6)
+    run(*words[1:count], int(words[count]) if len(words) > count else 6, *words[count + 1:])
 
 
 main()

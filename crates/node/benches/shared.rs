@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::hint::black_box;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use afflux_core::class::Class;
 use afflux_core::path::{HoldTotals, PathKey};
@@ -35,7 +36,8 @@ fn fixed(text: &str) -> Setting {
     Setting::parse(text, &|_| Err("no files".to_owned())).expect("a setting")
 }
 
-/// Admission and reply of a request that nobody else meets. The clock is read elsewhere.
+/// Admission and reply of a request that nobody else meets, as the library makes them. The clock is
+/// read elsewhere.
 fn alone(criterion: &mut Criterion) {
     let rules = RuleFile::checked(shipped("deep").expect("shipped")).expect("rules");
     let rules = Setting::rules("deep", &rules).expect("rules");
@@ -52,12 +54,36 @@ fn alone(criterion: &mut Criterion) {
         criterion.bench_function(name, |bencher| {
             bencher.iter(|| {
                 now += Span::from_millis(100);
-                let slot = shared.admit(path, now, 1 << 20, Time::NEVER, &mut holds);
-                black_box(slot.expect("room").reply(now + Span::from_millis(5)))
+                shared.take(path, now, 1 << 20, Time::NEVER, &mut holds).expect("room");
+                black_box(shared.answer(now + Span::from_millis(5)))
             });
         });
         assert_eq!(holds, HoldTotals::default(), "something was held");
     }
+}
+
+/// What no two steps can do without, for comparison: each writes a state of 128 bytes to memory
+/// that others see, and publishes it by one compare-and-swap.
+fn least(criterion: &mut Criterion) {
+    let blocks: [[AtomicU64; 16]; 2] =
+        std::array::from_fn(|_| std::array::from_fn(|word| AtomicU64::new(word as u64)));
+    let head = AtomicU64::new(0);
+    let mut state: [u64; 16] = std::array::from_fn(|word| word as u64);
+    criterion.bench_function("node/two states published, for comparison", |bencher| {
+        bencher.iter(|| {
+            for _ in 0..2 {
+                let version = head.load(Ordering::Acquire);
+                state = black_box(state);
+                let block = &blocks[(version % 2) as usize];
+                for (place, word) in block.iter().zip(state) {
+                    place.store(word, Ordering::Relaxed);
+                }
+                let (done, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+                let next = head.compare_exchange(version, version + 1, done, failed);
+                black_box(next.expect("nobody else is here"));
+            }
+        });
+    });
 }
 
 /// What the same calls of core alone take, for comparison.
@@ -117,13 +143,13 @@ fn work(folder: &Path, start: Time) {
     let end = start + LENGTH;
     let mut now = clock::now();
     while now < end {
-        let slot = shared.admit(path, now, 1 << 20, Time::NEVER, &mut holds).expect("a lane");
+        shared.take(path, now, 1 << 20, Time::NEVER, &mut holds).expect("a lane");
         now = clock::now();
-        slot.reply(now);
+        shared.answer(now);
     }
 }
 
-criterion_group!(benches, alone, core_alone, crowd);
+criterion_group!(benches, alone, core_alone, least, crowd);
 
 fn main() {
     if let Ok(folder) = std::env::var("AFFLUX_BENCH_FOLDER") {

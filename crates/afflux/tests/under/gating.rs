@@ -98,6 +98,22 @@ fn reads_are_held_when_the_page_cache_lacks_them_and_only_then() {
 }
 
 #[test]
+fn reads_at_offsets_are_tried_where_the_kernel_does_not_tell() {
+    let dir = on_disk();
+    let program = compile(dir.path(), "reads", include_str!("reads.c"));
+    std::fs::write(dir.path().join("data"), vec![7; 4 << 20]).unwrap();
+    let run = |how| {
+        let command = [program.to_str().unwrap(), how, "untold"];
+        under(dir.path(), &["--policy", "fixed:8"], &command).expect_success()
+    };
+    // All is in the page cache. A read that cannot be tried is taken for a server's, at first.
+    let (tried, untried) = (run("pread"), run("read"));
+    assert!(tried.requests("read") <= 3, "{}", tried.report["paths"]);
+    assert!(untried.requests("read") > 3, "{}", untried.report["paths"]);
+    assert!(tried.bytes("read") >= 64 * 4096, "{}", tried.report["paths"]);
+}
+
+#[test]
 fn writes_into_the_page_cache_touch_no_window() {
     let dir = on_disk();
     let script = "head -c 20000000 /dev/zero > a; cp a b; cat a >> b";

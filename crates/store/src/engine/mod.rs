@@ -206,7 +206,10 @@ pub enum EngineError {
     #[error("the request was cancelled")]
     Cancelled,
     /// The server is full.
-    #[error("{server} has no space left: remove files, or give it more room")]
+    #[error(
+        "{server} has no space left: remove files, or give it more room (a server of a lab: start it \
+         with a larger --capacity)"
+    )]
     NoSpace {
         /// Which server.
         server: String,

@@ -14,6 +14,7 @@ use afflux_core::units::Span;
 use afflux_node::clock;
 use afflux_store::engine::conformance::run_all;
 use afflux_store::engine::rados::{RadosEngine, RadosStore};
+use afflux_store::engine::registry::EngineSpec;
 use afflux_store::engine::{
     Answer, CatalogOperation, CompletionQueue, Engine, EngineError, ObjectId, Operation, Place,
     Request,
@@ -65,6 +66,14 @@ const LAYOUT: Layout = Layout { unit_bytes: 1 << 20, first_server: 0, count: 1 }
 fn it_is_an_engine_like_the_others() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     run_all(&|| Arc::new(cluster.connect()));
+}
+
+#[test]
+fn it_is_one_as_users_name_it_and_in_a_wrapper() {
+    let Some(cluster) = Cluster::start(&["--osds", "2"]) else { return };
+    let spec = format!("limit:8@rados:{}", cluster.configuration().display());
+    let spec: EngineSpec = spec.parse().unwrap();
+    run_all(&|| spec.connect().unwrap());
 }
 
 #[test]
