@@ -4,7 +4,7 @@
 //! the other side of that one: its protocol, its servers, and the processes they run in.
 //! [`objects`] and [`catalog`] keep data and names, for the lab's servers and for `dirs` alike.
 //! [`client`] cuts files over an engine's servers and regulates every path; [`load`] runs workloads
-//! on it.
+//! on it, and [`replay`] the requests of a trace.
 
 #![forbid(unsafe_code)]
 
@@ -16,4 +16,6 @@ pub mod fileset;
 pub mod lab;
 pub mod load;
 pub mod objects;
+pub mod replay;
 mod sync;
+mod trace;

@@ -7,6 +7,7 @@ mod engine;
 pub(crate) mod guard;
 mod lab;
 mod quickstart;
+mod replay;
 mod report;
 mod rules;
 mod run;
@@ -37,6 +38,8 @@ enum Command {
     Engine(engine::EngineArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
+    /// Make the requests of a trace again, under one setting or several in alternating pairs
+    Replay(replay::ReplayArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
     Search(search::SearchArgs),
     /// Find the shortest run of a workload whose throughput repeats
@@ -72,6 +75,7 @@ impl CommandLine {
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Engine(args) => engine::run(args, out, talk),
             Command::Bench(args) => bench::run(args, out, talk),
+            Command::Replay(args) => replay::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Sim(args) => sim::run(args, out, talk),

@@ -9,6 +9,7 @@ mod external;
 mod lab;
 mod quickstart;
 mod rados;
+mod replay;
 mod report;
 mod rules;
 mod search;

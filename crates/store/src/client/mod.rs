@@ -60,6 +60,8 @@ pub struct Finished {
     pub id: u64,
     /// When it was submitted.
     pub started: Time,
+    /// When the first of its requests was sent, after what held it back.
+    pub sent: Time,
     /// When its last reply arrived.
     pub ended: Time,
     /// What came of it.
@@ -96,6 +98,7 @@ struct InFlight {
 
 struct Running {
     started: Time,
+    sent: Option<Time>,
     progress: Progress,
     left: usize,
     failure: Option<EngineError>,
@@ -152,7 +155,8 @@ impl Client {
 
     /// Takes an operation; its end will come from [`Client::wait`] under the same `id`.
     pub fn submit(&mut self, now: Time, id: u64, operation: Operation) {
-        let running = Running { started: now, progress: operation.begin(), left: 0, failure: None };
+        let progress = operation.begin();
+        let running = Running { started: now, sent: None, progress, left: 0, failure: None };
         self.operations.insert(id, running);
         self.advance(id, now);
     }
@@ -285,6 +289,9 @@ impl Client {
             if let crate::engine::Operation::Read { buffer, .. } = &mut request.operation {
                 *buffer = self.buffers.pop().unwrap_or_default();
             }
+            if let Some(operation) = self.operations.get_mut(&pending.operation) {
+                operation.sent.get_or_insert(now);
+            }
             self.in_flight.insert(tag, InFlight { path: index, pending, sent: now });
             self.engine.submit(request, &self.queue.sender());
         }
@@ -376,6 +383,7 @@ impl Client {
                 self.finished.push(Finished {
                     id,
                     started: operation.started,
+                    sent: operation.sent.unwrap_or(now),
                     ended: now,
                     outcome,
                 });
