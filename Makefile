@@ -29,7 +29,7 @@ lint:
 deps:
 	apt-get update
 	apt-get install -y --no-install-recommends chromium fio stress-ng sqlite3 git \
-		libpython3.11-testsuite libc6-dev glusterfs-server iproute2
+		libpython3.11-testsuite libc6-dev glusterfs-server iproute2 fuse3
 
 # Criterion benchmarks, with the targets beside what was measured.
 bench:

@@ -4,7 +4,7 @@
 //! the other side of that one: its protocol, its servers, and the processes they run in.
 //! [`objects`] and [`catalog`] keep data and names, for the lab's servers and for `dirs` alike.
 //! [`client`] cuts files over an engine's servers and regulates every path; [`load`] runs workloads
-//! on it, and [`replay`] the requests of a trace.
+//! on it, [`replay`] the requests of a trace; [`mount`] makes it a file system.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ pub mod engine;
 pub mod fileset;
 pub mod lab;
 pub mod load;
+pub mod mount;
 pub mod objects;
 pub mod replay;
 mod sync;

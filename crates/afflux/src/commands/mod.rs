@@ -6,6 +6,7 @@ mod ctl;
 mod engine;
 pub(crate) mod guard;
 mod lab;
+mod mount;
 mod quickstart;
 mod replay;
 mod report;
@@ -36,6 +37,8 @@ enum Command {
     Lab(lab::LabArgs),
     /// Look at the storage that a target is on: what it can do, and what its servers do
     Engine(engine::EngineArgs),
+    /// Mount an engine as a file system, whose requests are regulated
+    Mount(mount::MountArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
     /// Make the requests of a trace again, under one setting or several in alternating pairs
@@ -74,6 +77,7 @@ impl CommandLine {
             Command::Quickstart(args) => quickstart::run(args, out, talk),
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Engine(args) => engine::run(args, out, talk),
+            Command::Mount(args) => mount::run(args, talk),
             Command::Bench(args) => bench::run(args, out, talk),
             Command::Replay(args) => replay::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),

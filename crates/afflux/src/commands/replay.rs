@@ -83,6 +83,7 @@ pub(crate) fn run(
     let recorded = Recorded::read(&args.trace)?;
     let setting = args.setting.setting()?;
     let others: Result<Vec<_>, _> = args.compare.iter().map(|text| settings::parse(text)).collect();
+    let others = others?;
     let clients = u32::try_from(recorded.clients()).unwrap_or(u32::MAX);
     let workload = workloads::replay(target::clients(clients, &args.on)?)?;
     let (name, connect) = target::engine(&args.on, talk)?;
@@ -101,7 +102,7 @@ pub(crate) fn run(
         )?;
     }
     let mut replay = Replay { args, workload, target: &mut target };
-    let replayed = match others?.as_slice() {
+    let replayed = match others.as_slice() {
         [] => replay.single(out, &setting),
         others => replay.compare(out, &setting, others),
     };

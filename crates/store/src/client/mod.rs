@@ -35,7 +35,9 @@ use afflux_node::clock;
 
 pub use operation::{Operation, Outcome, Payload};
 
-use crate::engine::{Answer, Completion, CompletionQueue, Engine, EngineError, Place, Request};
+use crate::engine::{
+    Answer, Completion, CompletionQueue, CompletionSender, Engine, EngineError, Place, Request,
+};
 use operation::{Progress, Shape};
 use path::{Path, Pending};
 
@@ -67,6 +69,20 @@ pub struct Finished {
     /// What came of it.
     pub outcome: Result<Outcome, EngineError>,
 }
+
+/// Ends a [`Client::wait`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Waker(CompletionSender);
+
+impl Waker {
+    /// Has the wait that goes on, or the next one, return at once.
+    pub fn wake(&self) {
+        self.0.send(Completion::failed(WAKE, Place::Metadata, EngineError::Cancelled));
+    }
+}
+
+/// The tag that no request has.
+const WAKE: u64 = 0;
 
 /// One client of a striped store.
 pub struct Client {
@@ -127,7 +143,7 @@ impl Client {
             first_path: 0,
             in_flight: BTreeMap::new(),
             operations: BTreeMap::new(),
-            next_tag: 1,
+            next_tag: WAKE + 1,
             buffers: Vec::new(),
             finished: Vec::new(),
             decisions: None,
@@ -175,19 +191,27 @@ impl Client {
         wake
     }
 
+    /// What wakes the thread that waits.
+    pub fn waker(&self) -> Waker {
+        Waker(self.queue.sender())
+    }
+
     /// Sends what is admitted and waits for replies until `wake` at the latest; returns at once
-    /// when an operation is done. Requests and faults are told to `recorder`.
+    /// when an operation is done, or by a [`Waker`]. Requests and faults are told to `recorder`.
     pub fn wait(&mut self, wake: Time, recorder: Option<&mut Recorder>) -> Vec<Finished> {
         let mut unwatched = Recorder::new(Time::NEVER, afflux_core::units::Span::ZERO);
         let recorder = recorder.unwrap_or(&mut unwatched);
-        while self.finished.is_empty() {
+        let mut woken = false;
+        while self.finished.is_empty() && !woken {
             let wake_to_send = self.pump();
             if !self.finished.is_empty() || clock::now() >= wake {
                 break;
             }
             let Some(completion) = self.queue.wait(Some(wake.min(wake_to_send))) else { continue };
+            woken = completion.tag == WAKE;
             self.take(completion, recorder);
             while let Some(completion) = self.queue.poll() {
+                woken |= completion.tag == WAKE;
                 self.take(completion, recorder);
             }
         }

@@ -305,7 +305,7 @@ impl Reading {
         }
     }
 
-    /// The first request for a name tells whether it was there; `there` is the outcome that says so.
+    /// The first request for a name tells whether it was there: the outcome `there` says so.
     fn note_name(&mut self, name: &str, line: &Line, there: &str) {
         self.names.entry(name.to_owned()).or_insert(line.outcome == there);
     }
