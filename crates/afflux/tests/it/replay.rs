@@ -198,9 +198,18 @@ fn what_was_read_is_there_at_its_length() {
         let text = std::fs::read_to_string(&again).unwrap();
         let lines = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
         let lines: Vec<_> = lines.filter(|line| line["client"] == 1).collect();
-        let moved: Vec<_> =
-            lines.iter().map(|line| line["moved_bytes"].as_u64().unwrap()).collect();
-        assert_eq!(moved, [1000, 5000, 5000, 0, 0, 0, 0, 0], "{pace}");
+        // What has nothing to do with each other may change places on a busy machine.
+        let mut moved: Vec<_> = lines
+            .iter()
+            .map(|line| {
+                (line["operation"].as_str().unwrap(), line["moved_bytes"].as_u64().unwrap())
+            })
+            .collect();
+        moved.sort_unstable();
+        let names = [("create", 0), ("open", 0)].into_iter();
+        let objects = [("read", 1000), ("read", 5000), ("remove", 0), ("unlink", 0), ("unlink", 0)];
+        let expected: Vec<_> = names.chain(objects).chain([("write", 5000)]).collect();
+        assert_eq!(moved, expected, "{pace}");
         assert!(lines.iter().all(|line| line["outcome"] == "done"), "{pace}: {text}");
         assert_eq!(names_left(&dirs), Vec::<String>::new(), "{pace}");
     }

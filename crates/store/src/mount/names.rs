@@ -9,7 +9,7 @@ use crate::sync::lock;
 /// The root's number.
 const ROOT: u64 = 1;
 
-/// The nodes that the kernel knows. A directory's name has no slash at its end; the root's is empty.
+/// The nodes that the kernel knows. A directory's name ends in no slash; the root's is empty.
 #[derive(Debug)]
 pub(super) struct Names(Mutex<State>);
 

@@ -5,8 +5,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use afflux_node::clock;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
     KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
@@ -41,14 +42,14 @@ pub(super) struct Served {
     files: Files,
     listings: Mutex<BTreeMap<u64, Listing>>,
     next: AtomicU64,
-    /// The time of all files; catalogs keep none.
-    since: SystemTime,
+    /// The time of all files, since 1970; catalogs keep none.
+    since: Duration,
 }
 
 impl Served {
     pub(super) fn new(files: Files) -> Self {
         let (listings, next) = (Mutex::default(), AtomicU64::new(1));
-        Self { files, listings, next, since: SystemTime::now() }
+        Self { files, listings, next, since: Duration::from_secs(clock::calendar_secs()) }
     }
 
     fn attributes(&self, number: u64, node: &Node) -> FileAttr {
@@ -56,14 +57,15 @@ impl Served {
             Node::Directory(_) => (FileType::Directory, 0o755, 2, 0),
             Node::File(record) => (FileType::RegularFile, 0o644, 1, record.size_bytes),
         };
+        let since = UNIX_EPOCH + self.since;
         FileAttr {
             ino: INodeNo(number),
             size,
             blocks: size.div_ceil(512),
-            atime: self.since,
-            mtime: self.since,
-            ctime: self.since,
-            crtime: self.since,
+            atime: since,
+            mtime: since,
+            ctime: since,
+            crtime: since,
             kind,
             perm,
             nlink,
