@@ -3,17 +3,16 @@
 
 use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Arc;
 
-use afflux_core::measure::Measurement;
-use afflux_core::setting::Setting;
-use afflux_core::target::{Run, Target, TargetError};
-use afflux_core::workload::Workload;
+use afflux_core::target::Target;
 use afflux_sim::SimTarget;
-use afflux_store::engine::registry::{ENGINES, EngineSpec, EngineSpecError};
+use afflux_store::engine::Engine;
+use afflux_store::engine::registry::{ConnectError, ENGINES, EngineSpec, EngineSpecError};
 use afflux_store::engine::wrap::WRAPPERS;
 use afflux_store::lab::cluster::status::LabStatus;
 use afflux_store::lab::cluster::{self, Cluster, ClusterError, ClusterOptions};
-use afflux_store::load::EngineTarget;
+use afflux_store::load::{Connect, EngineTarget};
 use tempfile::TempDir;
 
 use crate::failure::Failure;
@@ -56,10 +55,6 @@ pub(crate) fn command(text: &str) -> Option<&str> {
 
 /// Opens the target written as `text`.
 pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, Failure> {
-    let is_well = |status: LabStatus| status.is_well();
-    if text == "lab" && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well) {
-        return temporary_lab(SERVERS, DEVICE, talk);
-    }
     if let Some(spec) = simulated(text) {
         let scenario = scenarios::load_with(spec)?.scenario;
         return Ok(Box::new(SimTarget::new(text, scenario)));
@@ -75,9 +70,29 @@ pub(crate) fn open(text: &str, talk: &mut dyn Write) -> Result<Box<dyn Target>, 
         }
         other => Failure::input(other),
     })?;
+    let (name, connect) = connection(text, spec, talk)?;
+    Ok(Box::new(EngineTarget::new(&name, connect)))
+}
+
+/// The object engine written as `text`: what results call it, and what connects clients to it.
+pub(crate) fn engine(text: &str, talk: &mut dyn Write) -> Result<(String, Connect), Failure> {
+    connection(text, text.parse().map_err(Failure::input)?, talk)
+}
+
+fn connection(
+    text: &str,
+    spec: EngineSpec,
+    talk: &mut dyn Write,
+) -> Result<(String, Connect), Failure> {
+    let is_well = |status: LabStatus| status.is_well();
+    if spec == (EngineSpec::Lab { dir: None })
+        && !LabStatus::of(&cluster::default_dir()).is_ok_and(is_well)
+    {
+        return connect_temporary_lab(SERVERS, DEVICE, talk);
+    }
     // Connecting once here tells a wrong name apart from a failure in the middle of a run.
     spec.connect().map_err(Failure::input)?;
-    Ok(Box::new(EngineTarget::new(text, Box::new(move || spec.connect()))))
+    Ok((text.to_owned(), Box::new(move || spec.connect())))
 }
 
 /// What stands after `sim:` in a target that is simulated.
@@ -107,12 +122,22 @@ pub(crate) fn clients(asked: u32, on: &str) -> Result<u32, Failure> {
     Ok(asked)
 }
 
-/// Starts a lab in a directory of its own; both go away with the target.
+/// A target on a lab in a directory of its own; both go away with the target.
 pub(crate) fn temporary_lab(
     servers: u32,
     device: &str,
     talk: &mut dyn Write,
 ) -> Result<Box<dyn Target>, Failure> {
+    let (name, connect) = connect_temporary_lab(servers, device, talk)?;
+    Ok(Box::new(EngineTarget::new(&name, connect)))
+}
+
+/// Starts a lab in a directory of its own; both go away with what connects to it.
+fn connect_temporary_lab(
+    servers: u32,
+    device: &str,
+    talk: &mut dyn Write,
+) -> Result<(String, Connect), Failure> {
     let dir = tempfile::Builder::new()
         .prefix("afflux-lab-")
         .tempdir()
@@ -124,10 +149,8 @@ pub(crate) fn temporary_lab(
     options.device = device.parse().map_err(Failure::input)?;
     writeln!(talk, "afflux: starting a lab of {servers} x {device} for this run")?;
     let cluster = Cluster::start(&options).map_err(lab_failure)?;
-    let spec = EngineSpec::Lab { dir: Some(cluster.dir().to_owned()) };
-    let connect = move || spec.connect();
-    let engines = EngineTarget::new(&format!("a lab of {servers} x {device}"), Box::new(connect));
-    Ok(Box::new(TemporaryLab { engines, _cluster: cluster, _dir: dir }))
+    let lab = TemporaryLab { cluster, _dir: dir };
+    Ok((format!("a lab of {servers} x {device}"), Box::new(move || lab.connect())))
 }
 
 /// A failure of a lab: the user's to mend, or not.
@@ -135,31 +158,14 @@ pub(crate) fn lab_failure(error: ClusterError) -> Failure {
     if error.is_input() { Failure::input(error) } else { Failure::broken(error) }
 }
 
-/// A lab for one run. The fields are dropped in this order: clients, servers, directory.
+/// A lab for one run. The fields are dropped in this order: servers, directory.
 struct TemporaryLab {
-    engines: EngineTarget,
-    _cluster: Cluster,
+    cluster: Cluster,
     _dir: TempDir,
 }
 
-impl Target for TemporaryLab {
-    fn name(&self) -> String {
-        self.engines.name()
-    }
-
-    fn prepare(&mut self, workload: &Workload) -> Result<(), TargetError> {
-        self.engines.prepare(workload)
-    }
-
-    fn clear(&mut self, workload: &Workload) -> Result<(), TargetError> {
-        self.engines.clear(workload)
-    }
-
-    fn deploy(&mut self, setting: &Setting) -> Result<(), TargetError> {
-        self.engines.deploy(setting)
-    }
-
-    fn run(&mut self, run: &Run<'_>) -> Result<Measurement, TargetError> {
-        self.engines.run(run)
+impl TemporaryLab {
+    fn connect(&self) -> Result<Arc<dyn Engine>, ConnectError> {
+        EngineSpec::Lab { dir: Some(self.cluster.dir().to_owned()) }.connect()
     }
 }

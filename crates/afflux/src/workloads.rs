@@ -17,6 +17,24 @@ files = { each = 1, size = \"1 MiB\" }
 stream = [{ threads = 1, steps = [{ do = \"stat\" }] }]
 ";
 
+/// What stands for the workload of a replay, which makes the requests of its trace.
+const REPLAY: &str = "\
+# The requests of a trace; only the number of clients counts here.
+afflux-workload = 1
+name = \"replay\"
+about = \"the requests of a trace\"
+clients = 1
+files = { each = 1, size = \"1 MiB\" }
+stream = [{ threads = 1, steps = [{ do = \"stat\" }] }]
+";
+
+/// What stands for the workload of a replay of so many clients.
+pub(crate) fn replay(clients: u32) -> Result<Workload, Failure> {
+    let mut workload = Workload::parse(REPLAY).map_err(Failure::broken)?;
+    workload.clients = clients;
+    Ok(workload)
+}
+
 /// What runs on the target `on`, with its text: a command that is the target itself, else what is
 /// named; nothing when nothing is.
 pub(crate) fn chosen(name: Option<&str>, on: &str) -> Result<Option<(Workload, String)>, Failure> {

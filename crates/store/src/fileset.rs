@@ -142,7 +142,7 @@ impl FileSet {
 }
 
 /// All records under `prefix`, page by page.
-fn list(client: &mut Client, prefix: &str) -> Result<Vec<FileRecord>, EngineError> {
+pub(crate) fn list(client: &mut Client, prefix: &str) -> Result<Vec<FileRecord>, EngineError> {
     const PAGE: u32 = 1_000;
     let mut records: Vec<FileRecord> = Vec::new();
     loop {
@@ -158,7 +158,7 @@ fn list(client: &mut Client, prefix: &str) -> Result<Vec<FileRecord>, EngineErro
 
 /// Runs all operations, a few at the same time; gives the records that came of them. After an error
 /// no more are begun, but those under way are waited for, so that none acts later.
-fn run_all(
+pub(crate) fn run_all(
     client: &mut Client,
     operations: Vec<Operation>,
 ) -> Result<Vec<FileRecord>, EngineError> {

@@ -4,7 +4,8 @@
 //! the other side of that one: its protocol, its servers, and the processes they run in.
 //! [`objects`] and [`catalog`] keep data and names, for the lab's servers and for `dirs` alike.
 //! [`client`] cuts files over an engine's servers and regulates every path; [`load`] runs workloads
-//! on it. [`disk`] lends a modelled device to storage servers of others.
+//! on it, [`replay`] the requests of a trace; [`mount`] makes it a file system. [`disk`] lends a
+//! modelled device to storage servers of others.
 
 #![forbid(unsafe_code)]
 
@@ -17,5 +18,9 @@ pub mod fileset;
 mod held;
 pub mod lab;
 pub mod load;
+pub mod mount;
 pub mod objects;
+pub mod replay;
+pub mod served;
 mod sync;
+mod trace;

@@ -28,8 +28,9 @@ const DRAIN: Span = Span::from_secs(20);
 /// Any object engine, as something to measure on.
 pub struct EngineTarget {
     name: String,
-    connect: Connect,
     engines: Vec<Arc<dyn Engine>>,
+    // After the clients, since the servers may go with it.
+    connect: Connect,
     setting: Setting,
     prepared: Option<(Workload, FileSet)>,
 }
@@ -38,7 +39,7 @@ impl EngineTarget {
     /// A target that gets its clients from `connect`; `name` is as written after `--on`.
     pub fn new(name: &str, connect: Connect) -> Self {
         let setting = Setting::none();
-        Self { name: name.to_owned(), connect, engines: Vec::new(), setting, prepared: None }
+        Self { name: name.to_owned(), engines: Vec::new(), connect, setting, prepared: None }
     }
 
     fn failed(&self, doing: &str, why: impl std::fmt::Display) -> TargetError {

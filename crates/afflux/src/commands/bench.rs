@@ -20,9 +20,7 @@ use crate::progress::Watch;
 use crate::report::{ResultFile, ResultFolder};
 use crate::settings::{self, SettingFlags};
 use crate::survey::Tried;
-use crate::tables::measured::{
-    print_clients, print_comparison, print_hits, print_holds, print_totals,
-};
+use crate::tables::measured::{print_comparison, print_faults, print_run};
 use crate::tables::{number, table};
 use crate::{survey, target, workloads};
 
@@ -320,41 +318,15 @@ fn single(
         writeln!(out)?;
     } else {
         let title = format!("{} on {target} under {}", workload.name, setting.label);
-        print_single(out, &title, summary, measurement)?;
+        print_run(out, &title, summary, measurement)?;
         if let Some(Scored { objective, score }) = scored {
             let score =
                 if score.is_finite() { number(score) } else { "none, the worst".to_owned() };
             writeln!(out, "score: {score}, by {objective}")?;
         }
+        print_faults(out, measurement)?;
     }
-    warn_of_faults(out, measurement, args.json)?;
     Ok(if summary.faults == 0 { Status::Done } else { Status::No })
-}
-
-fn warn_of_faults(
-    out: &mut dyn Write,
-    measurement: &Measurement,
-    json: bool,
-) -> Result<(), Failure> {
-    let faults: u64 = measurement.clients.iter().map(|client| client.faults).sum();
-    let first = measurement.clients.iter().find_map(|client| client.first_fault.as_deref());
-    if let Some(first) = first.filter(|_| !json) {
-        writeln!(out, "{faults} requests ended without an answer; the first: {first}")?;
-    }
-    Ok(())
-}
-
-fn print_single(
-    out: &mut dyn Write,
-    title: &str,
-    summary: &Summary,
-    measurement: &Measurement,
-) -> Result<(), Failure> {
-    writeln!(out, "{title}, {} s counted", number(measurement.counted_secs))?;
-    print_totals(out, summary)?;
-    print_clients(out, measurement)?;
-    print_holds(out, measurement)?;
-    print_hits(out, measurement)
 }
 
 fn list(args: &BenchArgs, out: &mut dyn Write) -> Result<Status, Failure> {

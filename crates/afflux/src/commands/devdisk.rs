@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use afflux_core::device::DeviceSpec;
 use afflux_core::units::{display_bytes, parse_bytes};
-use afflux_store::disk::{Disk, DiskError, DiskOptions, Remover};
+use afflux_store::disk::{Disk, DiskError, DiskOptions};
+use afflux_store::served::Remover;
 
 use super::seed;
 use crate::failure::{Failure, Status};

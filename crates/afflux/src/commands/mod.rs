@@ -7,7 +7,9 @@ mod devdisk;
 mod engine;
 pub(crate) mod guard;
 mod lab;
+mod mount;
 mod quickstart;
+mod replay;
 mod report;
 mod rules;
 mod run;
@@ -38,8 +40,12 @@ enum Command {
     Engine(engine::EngineArgs),
     /// Be a disk: a file that takes the time of a device model, for storage servers of others
     Devdisk(devdisk::DevdiskArgs),
+    /// Mount an engine as a file system, whose requests are regulated
+    Mount(mount::MountArgs),
     /// Run a workload, under one setting or several in alternating pairs
     Bench(bench::BenchArgs),
+    /// Make the requests of a trace again, under one setting or several in alternating pairs
+    Replay(replay::ReplayArgs),
     /// Find rules for a workload on a target, and say what they gain in fresh runs
     Search(search::SearchArgs),
     /// Find the shortest run of a workload whose throughput repeats
@@ -75,7 +81,9 @@ impl CommandLine {
             Command::Lab(args) => Ok(lab::run(args, out, talk)?),
             Command::Engine(args) => engine::run(args, out, talk),
             Command::Devdisk(args) => devdisk::run(args, talk),
+            Command::Mount(args) => mount::run(args, talk),
             Command::Bench(args) => bench::run(args, out, talk),
+            Command::Replay(args) => replay::run(args, out, talk),
             Command::Search(args) => search::run(args, out, talk),
             Command::Calibrate(args) => calibrate::run(args, out, talk),
             Command::Sim(args) => sim::run(args, out, talk),

@@ -31,6 +31,30 @@ pub(crate) fn all_clients(summary: &Summary) -> [(&'static str, f64, &'static st
     ]
 }
 
+/// All about one run, under a line that begins with `title`.
+pub(crate) fn print_run(
+    out: &mut dyn Write,
+    title: &str,
+    summary: &Summary,
+    measurement: &Measurement,
+) -> Result<(), Failure> {
+    writeln!(out, "{title}, {} s counted", number(measurement.counted_secs))?;
+    print_totals(out, summary)?;
+    print_clients(out, measurement)?;
+    print_holds(out, measurement)?;
+    print_hits(out, measurement)
+}
+
+/// How many requests had no answer, and why the first had none; nothing where all had one.
+pub(crate) fn print_faults(out: &mut dyn Write, measurement: &Measurement) -> Result<(), Failure> {
+    let faults: u64 = measurement.clients.iter().map(|client| client.faults).sum();
+    let first = measurement.clients.iter().find_map(|client| client.first_fault.as_deref());
+    if let Some(first) = first {
+        writeln!(out, "{faults} requests ended without an answer; the first: {first}")?;
+    }
+    Ok(())
+}
+
 /// The numbers of all clients together.
 pub(crate) fn print_totals(out: &mut dyn Write, summary: &Summary) -> Result<(), Failure> {
     let mut totals = table(&["all clients", "value", "unit"]);
@@ -111,11 +135,20 @@ pub(crate) fn print_comparison(
     plan: &Plan,
     comparison: &Comparison,
 ) -> Result<(), Failure> {
-    writeln!(
-        out,
-        "{} on {target}: {} against {}, {} alternating pairs of {} each",
-        workload.name, comparison.setting, comparison.baseline, plan.pairs, plan.length
-    )?;
+    let title = format!("{} on {target}", workload.name);
+    print_pairs(out, &title, &format!("{} each", plan.length), comparison)
+}
+
+/// One comparison as a table, under a line that begins with `title` and says what its pairs are of.
+pub(crate) fn print_pairs(
+    out: &mut dyn Write,
+    title: &str,
+    of: &str,
+    comparison: &Comparison,
+) -> Result<(), Failure> {
+    let Comparison { setting, baseline, pairs, .. } = comparison;
+    let pairs = pairs.len();
+    writeln!(out, "{title}: {setting} against {baseline}, {pairs} alternating pairs of {of}")?;
     let mut rows = table(&["", "baseline", "with it", "unit", "change", "95% interval", ""]);
     for compared in &comparison.metrics {
         let change = compared.change_percent;

@@ -73,6 +73,40 @@ fn bench_search_and_probe_run_on_it_unchanged() {
 }
 
 #[test]
+fn a_trace_is_replayed_on_it_and_it_is_mounted() {
+    let dir = tempfile::tempdir().unwrap();
+    let command = "set -e
+         afflux bench small.toml --on trace:t.jsonl@rados --length 1s --settle 50ms --json >recorded
+         afflux replay t.jsonl --on rados --policy fixed:4 --json >replayed
+         if ! test -w /dev/fuse; then echo no right to mount >skipped; exit 0; fi
+         mkdir mnt
+         afflux mount --on rados --policy fixed:4 mnt 2>talk &
+         until grep -q 'is mounted at' talk; do kill -0 $!; sleep 0.1; done
+         head -c 9000001 /dev/urandom >from
+         mkdir mnt/d && cp from mnt/d/copy && cmp from mnt/d/copy
+         dd if=mnt/d/copy of=direct bs=1M iflag=direct 2>/dev/null && cmp from direct
+         ls mnt/d >listed; test -d mnt/small
+         kill $! && wait $!
+         afflux mount --on rados mnt 2>again &
+         until grep -q 'is mounted at' again; do kill -0 $!; sleep 0.1; done
+         cmp from mnt/d/copy && rm -r mnt/d && ls mnt >left
+         umount mnt && wait $!";
+    if beside_a_cluster(dir.path(), command).is_none() {
+        return;
+    }
+    let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    let replayed: Value = serde_json::from_str(&text("replayed")).unwrap();
+    assert_eq!(replayed["summary"]["faults"], 0, "{}", replayed["summary"]);
+    assert_eq!(replayed["requests"], text("t.jsonl").lines().count() - 1);
+    if dir.path().join("skipped").exists() {
+        println!("SKIPPED: a mount of a cluster: run the tests as root");
+        return;
+    }
+    // The replay has left nothing; the workload's files stay.
+    assert_eq!((text("listed").trim(), text("left").trim()), ("copy", "small"));
+}
+
+#[test]
 fn where_the_library_is_missing_its_package_is_named() {
     let dir = tempfile::tempdir().unwrap();
     // One that cannot be loaded stands before any that could.

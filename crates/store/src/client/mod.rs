@@ -35,7 +35,9 @@ use afflux_node::clock;
 
 pub use operation::{Operation, Outcome, Payload};
 
-use crate::engine::{Answer, Completion, CompletionQueue, Engine, EngineError, Place, Request};
+use crate::engine::{
+    Answer, Completion, CompletionQueue, CompletionSender, Engine, EngineError, Place, Request,
+};
 use operation::{Progress, Shape};
 use path::{Path, Pending};
 
@@ -60,11 +62,27 @@ pub struct Finished {
     pub id: u64,
     /// When it was submitted.
     pub started: Time,
+    /// When the first of its requests was sent, after what held it back.
+    pub sent: Time,
     /// When its last reply arrived.
     pub ended: Time,
     /// What came of it.
     pub outcome: Result<Outcome, EngineError>,
 }
+
+/// Ends a [`Client::wait`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Waker(CompletionSender);
+
+impl Waker {
+    /// Has the wait that goes on, or the next one, return at once.
+    pub fn wake(&self) {
+        self.0.send(Completion::failed(WAKE, Place::Metadata, EngineError::Cancelled));
+    }
+}
+
+/// The tag that no request has.
+const WAKE: u64 = 0;
 
 /// One client of a striped store.
 pub struct Client {
@@ -96,6 +114,7 @@ struct InFlight {
 
 struct Running {
     started: Time,
+    sent: Option<Time>,
     progress: Progress,
     left: usize,
     failure: Option<EngineError>,
@@ -124,7 +143,7 @@ impl Client {
             first_path: 0,
             in_flight: BTreeMap::new(),
             operations: BTreeMap::new(),
-            next_tag: 1,
+            next_tag: WAKE + 1,
             buffers: Vec::new(),
             finished: Vec::new(),
             decisions: None,
@@ -152,7 +171,8 @@ impl Client {
 
     /// Takes an operation; its end will come from [`Client::wait`] under the same `id`.
     pub fn submit(&mut self, now: Time, id: u64, operation: Operation) {
-        let running = Running { started: now, progress: operation.begin(), left: 0, failure: None };
+        let progress = operation.begin();
+        let running = Running { started: now, sent: None, progress, left: 0, failure: None };
         self.operations.insert(id, running);
         self.advance(id, now);
     }
@@ -171,19 +191,27 @@ impl Client {
         wake
     }
 
+    /// What wakes the thread that waits.
+    pub fn waker(&self) -> Waker {
+        Waker(self.queue.sender())
+    }
+
     /// Sends what is admitted and waits for replies until `wake` at the latest; returns at once
-    /// when an operation is done. Requests and faults are told to `recorder`.
+    /// when an operation is done, or by a [`Waker`]. Requests and faults are told to `recorder`.
     pub fn wait(&mut self, wake: Time, recorder: Option<&mut Recorder>) -> Vec<Finished> {
         let mut unwatched = Recorder::new(Time::NEVER, afflux_core::units::Span::ZERO);
         let recorder = recorder.unwrap_or(&mut unwatched);
-        while self.finished.is_empty() {
+        let mut woken = false;
+        while self.finished.is_empty() && !woken {
             let wake_to_send = self.pump();
             if !self.finished.is_empty() || clock::now() >= wake {
                 break;
             }
             let Some(completion) = self.queue.wait(Some(wake.min(wake_to_send))) else { continue };
+            woken = completion.tag == WAKE;
             self.take(completion, recorder);
             while let Some(completion) = self.queue.poll() {
+                woken |= completion.tag == WAKE;
                 self.take(completion, recorder);
             }
         }
@@ -285,6 +313,9 @@ impl Client {
             if let crate::engine::Operation::Read { buffer, .. } = &mut request.operation {
                 *buffer = self.buffers.pop().unwrap_or_default();
             }
+            if let Some(operation) = self.operations.get_mut(&pending.operation) {
+                operation.sent.get_or_insert(now);
+            }
             self.in_flight.insert(tag, InFlight { path: index, pending, sent: now });
             self.engine.submit(request, &self.queue.sender());
         }
@@ -376,6 +407,7 @@ impl Client {
                 self.finished.push(Finished {
                     id,
                     started: operation.started,
+                    sent: operation.sent.unwrap_or(now),
                     ended: now,
                     outcome,
                 });

@@ -37,6 +37,8 @@ enum Phase {
     },
     /// Removes the objects of the file that the catalog has just forgotten.
     RemoveObjects,
+    /// One request as it is.
+    Single(Place, Request),
 }
 
 /// What is written.
@@ -168,6 +170,11 @@ impl Operation {
         Self::of(Phase::Catalog(CatalogOperation::List { prefix, after, limit }))
     }
 
+    /// One request as it is, uncut: what a replay makes again. Bytes that it reads are thrown away.
+    pub fn single(place: Place, request: Request) -> Self {
+        Self::of(Phase::Single(place, request))
+    }
+
     fn of(phase: Phase) -> Self {
         Self { phases: [phase].into(), collect: false }
     }
@@ -271,6 +278,12 @@ impl Progress {
                     (Place::Storage(server), 0, Request::Remove { object })
                 };
                 stripes.map(remove).collect()
+            }
+            Phase::Single(place, request) => {
+                if let Request::Write { data, .. } = &request {
+                    self.outcome.bytes += data.len() as u64;
+                }
+                vec![(place, 0, request)]
             }
         }
     }

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 use afflux_core::device::DeviceSpec;
 use afflux_core::units::display_bytes;
-use fuser::{Config, MountOption, Session, SessionUnmounter};
+use fuser::{Config, MountOption, Session};
 use rustix::fs::{FlockOperation, MemfdFlags};
-use rustix::mount::UnmountFlags;
 
 use self::file::DiskFile;
 use crate::held::HeldDevice;
+use crate::served::Remover;
 
 /// Threads that answer, as many as a server of the lab has; each waits with its request.
 const THREADS: usize = 128;
@@ -124,13 +124,6 @@ pub struct Disk {
     size_bytes: u64,
 }
 
-/// Takes a disk away from where it is mounted.
-#[derive(Debug)]
-pub struct Remover {
-    unmounter: SessionUnmounter,
-    at: PathBuf,
-}
-
 impl Disk {
     /// Mounts a disk over the file `at`.
     ///
@@ -173,7 +166,7 @@ impl Disk {
 
     /// What takes it away, from another thread.
     pub fn remover(&mut self) -> Remover {
-        Remover { unmounter: self.session.unmount_callable(), at: self.at.clone() }
+        Remover::new(&mut self.session, &self.at)
     }
 
     /// Answers requests until the disk was taken away, by its [`Remover`] or by others, and nobody
@@ -184,22 +177,6 @@ impl Disk {
     /// When the kernel refuses to go on.
     pub fn serve(self) -> Result<(), DiskError> {
         self.session.run().map_err(DiskError::Serve)
-    }
-}
-
-impl Remover {
-    /// Takes the disk away from its place. Who has it open keeps it until it is closed.
-    ///
-    /// # Errors
-    ///
-    /// When the system refuses to unmount it.
-    pub fn remove(&mut self) -> io::Result<()> {
-        match self.unmounter.unmount() {
-            Err(busy) if busy.kind() == io::ErrorKind::ResourceBusy => {
-                Ok(rustix::mount::unmount(&self.at, UnmountFlags::DETACH)?)
-            }
-            done => done,
-        }
     }
 }
 

@@ -9,11 +9,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use afflux_core::class::Class;
 use afflux_core::parameters::{Named, Parameter, ParameterError, Parameters};
 use afflux_core::units::Time;
 use afflux_node::clock;
-use serde::Serialize;
 
 use super::{WrapError, Wrapper, WrapperEntry};
 use crate::engine::{
@@ -21,6 +19,7 @@ use crate::engine::{
     ObjectId, Operation, Place, Receive, Request, ServerStatistics,
 };
 use crate::sync::lock;
+use crate::trace::{DONE, Header, Line};
 
 pub(super) const ENTRY: WrapperEntry = WrapperEntry {
     name: "trace",
@@ -34,9 +33,6 @@ const NAMED: Named = Named {
     name: "trace",
     parameters: &[Parameter { name: "file", default: "", about: "the file, without `@` or `,`" }],
 };
-
-/// The version of the lines.
-const VERSION: u32 = 1;
 
 /// A trace that all clients write.
 #[derive(Debug)]
@@ -58,7 +54,8 @@ impl Trace {
             return Ok(Arc::clone(log));
         }
         let mut out = BufWriter::new(File::create(&self.file)?);
-        writeln!(out, "{{\"afflux_trace\":{VERSION}}}")?;
+        serde_json::to_writer(&mut out, &Header::CURRENT)?;
+        out.write_all(b"\n")?;
         let name = self.file.display().to_string();
         let state = Mutex::new(LogState { out, trouble: None });
         let begun = Arc::new(Log { name, state, clients: AtomicU32::new(0) });
@@ -116,27 +113,6 @@ impl Log {
     }
 }
 
-/// One line.
-#[derive(Clone, Debug, Serialize)]
-struct Line {
-    submitted_ns: u64,
-    completed_ns: u64,
-    client: u32,
-    place: String,
-    class: Class,
-    operation: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    offset_bytes: u64,
-    length_bytes: u64,
-    outcome: &'static str,
-    moved_bytes: u64,
-    access_ns: u64,
-    queued_ns: u64,
-}
-
 impl Line {
     fn begin(client: u32, submitted: Time, request: &Request) -> Self {
         let (operation, object, name, offset_bytes) = match &request.operation {
@@ -158,12 +134,12 @@ impl Line {
             client,
             place: request.place.to_string(),
             class: request.operation.class(),
-            operation,
+            operation: operation.into(),
             object,
             name,
             offset_bytes,
             length_bytes: request.operation.data_bytes(),
-            outcome: "",
+            outcome: "".into(),
             moved_bytes: 0,
             access_ns: 0,
             queued_ns: 0,
@@ -174,7 +150,7 @@ impl Line {
         self.completed_ns = completion.arrived.as_nanos();
         self.access_ns = completion.access.as_nanos();
         self.queued_ns = completion.queued.as_nanos();
-        self.outcome = completion.outcome.as_ref().map_or_else(word, |_| "done");
+        self.outcome = completion.outcome.as_ref().map_or_else(word, |_| DONE).into();
         self.moved_bytes = match &completion.outcome {
             Ok(Answer::Read(data)) => data.len() as u64,
             Ok(_) => self.length_bytes,
