@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
@@ -209,70 +209,57 @@ impl Cluster {
 
     /// Asks the monitors; `command` and answer are JSON.
     pub fn ask_monitors(&self, command: &Value) -> Result<Value, Failed> {
-        self.ask("the monitors", command, |library, texts, out| {
-            let nothing = ptr::null();
-            // SAFETY: as `ask` promises.
-            unsafe {
-                (library.mon_command)(
-                    self.handle,
-                    texts,
-                    1,
-                    nothing,
-                    0,
-                    out.text,
-                    out.length,
-                    out.word,
-                    out.word_length,
-                )
-            }
-        })
+        self.ask(None, command)
     }
 
     /// Asks one server of the cluster, an OSD; `command` and answer are JSON.
     pub fn ask_osd(&self, osd: i32, command: &Value) -> Result<Value, Failed> {
-        self.ask(&format!("osd.{osd}"), command, |library, texts, out| {
-            let nothing = ptr::null();
-            // SAFETY: as `ask` promises.
-            unsafe {
-                (library.osd_command)(
-                    self.handle,
-                    osd,
-                    texts,
-                    1,
-                    nothing,
-                    0,
-                    out.text,
-                    out.length,
-                    out.word,
-                    out.word_length,
-                )
-            }
-        })
+        self.ask(Some(osd), command)
     }
 
-    /// Hands `call` one text and four places for two answers, all alive until it returns.
-    fn ask(
-        &self,
-        whom: &str,
-        command: &Value,
-        call: impl FnOnce(&Functions, *const *const c_char, Places) -> c_int,
-    ) -> Result<Value, Failed> {
+    fn ask(&self, osd: Option<i32>, command: &Value) -> Result<Value, Failed> {
+        let library = self.library;
+        let whom = osd.map_or_else(|| "the monitors".to_owned(), |osd| format!("osd.{osd}"));
         let written = command.to_string();
         let failed = |said: &str, errno| {
             let colon = if said.is_empty() { "" } else { ": " };
             Failed { what: format!("{whom} refused {written}{colon}{said}"), errno }
         };
         let text = CString::new(written.as_str()).map_err(|_| failed("", Errno::INVAL))?;
-        let texts = [text.as_ptr()];
-        let mut out = Answer { library: self.library, text: ptr::null_mut(), length: 0 };
-        let mut word = Answer { library: self.library, text: ptr::null_mut(), length: 0 };
-        let places = Places {
-            text: &raw mut out.text,
-            length: &raw mut out.length,
-            word: &raw mut word.text,
-            word_length: &raw mut word.length,
+        let (texts, nothing) = ([text.as_ptr()], ptr::null());
+        let mut out = Answer { library, text: ptr::null_mut(), length: 0 };
+        let mut word = Answer { library, text: ptr::null_mut(), length: 0 };
+        let (text, length) = (&raw mut out.text, &raw mut out.length);
+        let (said, said_length) = (&raw mut word.text, &raw mut word.length);
+        let (handle, texts) = (self.handle, texts.as_ptr());
+        // SAFETY: one text, alive during the calls, and four places that are written to.
+        let told = unsafe {
+            match osd {
+                None => (library.mon_command)(
+                    handle,
+                    texts,
+                    1,
+                    nothing,
+                    0,
+                    text,
+                    length,
+                    said,
+                    said_length,
+                ),
+                Some(osd) => (library.osd_command)(
+                    handle,
+                    osd,
+                    texts,
+                    1,
+                    nothing,
+                    0,
+                    text,
+                    length,
+                    said,
+                    said_length,
+                ),
+            }
         };
-        let told = call(self.library, texts.as_ptr(), places);
         outcome(told).map_err(|errno| failed(&String::from_utf8_lossy(word.bytes()), errno))?;
         let bytes = out.bytes();
         if bytes.iter().all(u8::is_ascii_whitespace) {
@@ -280,14 +267,6 @@ impl Cluster {
         }
         serde_json::from_slice(bytes).map_err(|error| failed(&error.to_string(), Errno::PROTO))
     }
-}
-
-/// Where the library writes the two answers to a command.
-struct Places {
-    text: *mut *mut c_char,
-    length: *mut usize,
-    word: *mut *mut c_char,
-    word_length: *mut usize,
 }
 
 /// Memory of the library's with an answer.

@@ -197,23 +197,10 @@ impl Pool {
         change: &Change,
         done: impl FnOnce(Result<bool, Errno>) + Send + 'static,
     ) -> Option<Call> {
-        let library = self.library();
-        let finish: Finish = Box::new(|value| {
-            done(match outcome(value) {
-                Ok(_) => Ok(true),
-                Err(Errno::CANCELED) => Ok(false),
-                Err(errno) => Err(errno),
-            });
-        });
-        // SAFETY: the operation is made, filled with copies of our memory, and released once the
-        // library has taken it over.
-        unsafe {
-            let operation = (library.create_write_op)();
-            change.fill(library, operation);
-            let call = self.operate(operation, object, finish);
-            (library.release_write_op)(operation);
-            call
-        }
+        // SAFETY: the operation is a compound write, and copies all that is put into it.
+        let fill = |library: &Functions, operation| unsafe { change.fill(library, operation) };
+        // SAFETY: as above.
+        unsafe { self.compound(object, fill, Errno::CANCELED, done) }
     }
 
     /// Reads the values of some keys of an object; those that are missing are left out.

@@ -168,25 +168,16 @@ impl Pool {
         done: impl FnOnce(Result<bool, Errno>) + Send + 'static,
     ) -> Option<Call> {
         const GREATER: u8 = 3;
-        let library = self.library();
-        let finish: Finish = Box::new(|value| {
-            done(match outcome(value) {
-                Ok(_) => Ok(true),
-                Err(Errno::CANCELED) => Ok(false),
-                Err(errno) => Err(errno),
-            });
-        });
-        let (bytes, length) = (value.as_ptr().cast(), value.len());
-        // SAFETY: the operation is made, filled with copies of our memory, and released once the
-        // library has taken it over.
-        unsafe {
-            let operation = (library.create_write_op)();
-            (library.write_op_cmpxattr)(operation, name.as_ptr(), GREATER, bytes, length);
-            (library.write_op_setxattr)(operation, name.as_ptr(), bytes, length);
-            let call = self.operate(operation, object, finish);
-            (library.release_write_op)(operation);
-            call
-        }
+        let fill = |library: &Functions, operation| {
+            let (name, bytes, length) = (name.as_ptr(), value.as_ptr().cast(), value.len());
+            // SAFETY: as `compound` promises; name and value are copied.
+            unsafe {
+                (library.write_op_cmpxattr)(operation, name, GREATER, bytes, length);
+                (library.write_op_setxattr)(operation, name, bytes, length);
+            }
+        };
+        // SAFETY: what is put into the operation is copied.
+        unsafe { self.compound(object, fill, Errno::CANCELED, done) }
     }
 
     /// Creates an object with an attribute. Says whether it was missing.
@@ -198,44 +189,54 @@ impl Pool {
         done: impl FnOnce(Result<bool, Errno>) + Send + 'static,
     ) -> Option<Call> {
         const ONLY_IF_IT_IS_MISSING: c_int = 1;
-        let library = self.library();
-        let finish: Finish = Box::new(|value| {
+        let fill = |library: &Functions, operation| {
+            let (name, bytes, length) = (name.as_ptr(), value.as_ptr().cast(), value.len());
+            // SAFETY: as `compound` promises; name and value are copied.
+            unsafe {
+                (library.write_op_create)(operation, ONLY_IF_IT_IS_MISSING, std::ptr::null());
+                (library.write_op_setxattr)(operation, name, bytes, length);
+            }
+        };
+        // SAFETY: what is put into the operation is copied.
+        unsafe { self.compound(object, fill, Errno::EXIST, done) }
+    }
+
+    /// Starts a compound write that `fill` puts together. All of it happens, or nothing: `done` is
+    /// told whether it did, `otherwise` being the error by which the server says that something
+    /// was not as the operation expects.
+    ///
+    /// # Safety
+    /// `fill` is handed one of the library's compound writes, and puts nothing of our memory into
+    /// it that is not copied.
+    pub(crate) unsafe fn compound(
+        self: &Arc<Self>,
+        object: &CStr,
+        fill: impl FnOnce(&Functions, Handle),
+        otherwise: Errno,
+        done: impl FnOnce(Result<bool, Errno>) + Send + 'static,
+    ) -> Option<Call> {
+        let finish: Finish = Box::new(move |value| {
             done(match outcome(value) {
                 Ok(_) => Ok(true),
-                Err(Errno::EXIST) => Ok(false),
+                Err(errno) if errno == otherwise => Ok(false),
                 Err(errno) => Err(errno),
             });
         });
-        let (bytes, length) = (value.as_ptr().cast(), value.len());
-        // SAFETY: as in `raise_attribute`.
-        unsafe {
-            let operation = (library.create_write_op)();
-            (library.write_op_create)(operation, ONLY_IF_IT_IS_MISSING, std::ptr::null());
-            (library.write_op_setxattr)(operation, name.as_ptr(), bytes, length);
-            let call = self.operate(operation, object, finish);
-            (library.release_write_op)(operation);
-            call
-        }
-    }
-
-    /// Starts a compound write.
-    ///
-    /// # Safety
-    /// `operation` is one of the library's, alive during the call, and uses no memory of ours.
-    pub(crate) unsafe fn operate(
-        self: &Arc<Self>,
-        operation: Handle,
-        object: &CStr,
-        finish: Finish,
-    ) -> Option<Call> {
-        let start = self.library().aio_write_op_operate;
-        let now = std::ptr::null_mut();
+        let library = self.library();
+        // SAFETY: it takes nothing; what it gives is released below.
+        let operation = unsafe { (library.create_write_op)() };
+        fill(library, operation);
         let submit = |completion| {
+            let (name, now) = (object.as_ptr(), std::ptr::null_mut());
+            let start = library.aio_write_op_operate;
             // SAFETY: all are alive during the call.
-            unsafe { start(operation, self.handle, completion, object.as_ptr(), now, 0) }
+            unsafe { start(operation, self.handle, completion, name, now, 0) }
         };
         // SAFETY: one request on this pool, which keeps none of our memory.
-        unsafe { Call::start(self, finish, submit) }
+        let call = unsafe { Call::start(self, finish, submit) };
+        // SAFETY: the library has taken over what was in it.
+        unsafe { (library.release_write_op)(operation) };
+        call
     }
 }
 
