@@ -281,14 +281,15 @@ impl Engine for RadosEngine {
 
     fn statistics(&self) -> Result<Vec<ServerStatistics>, EngineError> {
         let shared = &self.shared;
-        let mut pools: Vec<_> = shared.pools.iter().map(|pool| (pool.name(), pool.id())).collect();
-        // The catalog is in the first pool, and so has its numbers.
-        pools.extend(pools.first().copied());
+        let pools: Vec<_> = shared.pools.iter().map(|pool| (pool.name(), pool.id())).collect();
         let failed = |error: Failed| {
             let (server, what) = ("the cluster".to_owned(), error.to_string());
             EngineError::Io { server, what }
         };
-        shared.osds.statistics(&shared.cluster, &pools).map_err(failed)
+        let mut all = shared.osds.statistics(&shared.cluster, &pools).map_err(failed)?;
+        // The catalog is in the first pool, and so has its numbers.
+        all.extend(all.first().cloned());
+        Ok(all)
     }
 }
 
