@@ -3,13 +3,20 @@
 
 usage: cluster.sh [OPTIONS] -- measure.py plain AFFLUX [ROUNDS]
        cluster.sh [OPTIONS] -- measure.py windows AFFLUX WORKLOAD CSV [ROUNDS [RULES]]
+       cluster.sh [OPTIONS] -- measure.py settings AFFLUX WORKLOAD ROUNDS SETTING...
        cluster.sh [OPTIONS] -- measure.py shares AFFLUX WORKLOAD [ROUNDS]
        cluster.sh [OPTIONS] -- measure.py groups AFFLUX WORKLOAD [ROUNDS]
 
-plain   the rados engine against a plain loop over the client library (plain.c, compiled here), with
-        the same sizes, places and requests under way; on four servers
+plain   the rados engine, and all of Afflux, against a plain loop over the client library (plain.c,
+        compiled here), with the same sizes, places and requests under way; on four servers. The
+        engine is that of target/release/examples/rados_loop, which `cargo build --release --package
+        afflux-store --example rados_loop` makes. What a run gives depends on how connections fall on
+        threads when it starts, so that many short runs say more than a few long ones
 windows fixed windows, and rules beside them if there are some: throughput and median process time; the
         means also go to CSV, from which windows.gp draws
+settings
+        policies (`none`, `fixed:4`) and files of rules side by side: what each changes in throughput,
+        process time and the deviation between clients against the first of them
 shares  two users of the same servers at once, each a process of its own, with windows that are the
         same or not: what each gets
 groups  the clients of a workload on all servers, against each on servers of its own
@@ -29,18 +36,20 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LENGTH, SETTLE = 5, 1
-PLAIN_DEPTH, PLAIN_BYTES, PLAIN_POOLS = 16, 256 << 10, 4
+PLAIN_DEPTH, PLAIN_BYTES, PLAIN_POOLS, PLAIN_LENGTH = 16, 256 << 10, 4, 2
 WINDOWS = [1, 2, 4, 8, 16, 32, 64]
 # Windows of the two users.
 SHARES = [(8, 8), (16, 2), (2, 16), (16, 4), (64, 8)]
 # Quantiles of Student's t at 97.5 % for 1, 2, ... degrees of freedom.
 T = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20]
+T_FROM_20, T_FROM_40 = 2.09, 2.02
 
 
 def interval(values):
     """Mean and half width of its interval."""
     mean = statistics.mean(values)
-    quantile = T[min(len(values) - 2, len(T) - 1)]
+    count = len(values)
+    quantile = T_FROM_40 if count > 40 else T_FROM_20 if count > 20 else T[min(count - 2, len(T) - 1)]
     return mean, quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
@@ -59,10 +68,10 @@ def rounds(count, sides):
     return found
 
 
-def bench(afflux, workload, policy, option="--policy"):
+def bench(afflux, workload, policy, option="--policy", length=LENGTH):
     """A run that has begun."""
     command = [afflux, "bench", workload, "--on", "rados", option, policy, "--json"]
-    command += ["--length", f"{LENGTH}s", "--settle", f"{SETTLE}s"]
+    command += ["--length", f"{length}s", "--settle", f"{SETTLE}s"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
@@ -81,33 +90,60 @@ def plain(afflux, count):
         compile = ["cc", "-O2", source, "-o", loop, "-l:librados.so.2", "-lpthread"]
         subprocess.run(compile, check=True)
 
-        def with_loop(kind):
-            words = [PLAIN_POOLS, kind, PLAIN_BYTES, PLAIN_DEPTH, LENGTH, SETTLE]
-            command = [loop, os.environ["CEPH_CONF"], *map(str, words)]
-            return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+        def with_loop(program, kind):
+            words = [kind, PLAIN_BYTES, PLAIN_DEPTH, PLAIN_LENGTH, SETTLE]
+            command = [*program, PLAIN_POOLS, *words]
+            out = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE).stdout
+            return float(out)
 
-        def with_engine(kind):
+        def with_bench(kind):
             workload = f"{HERE}/workloads/plain-{kind}.toml"
-            return summary(bench(afflux, workload, f"fixed:{PLAIN_DEPTH}"))["total_mb_s"]
+            run = bench(afflux, workload, f"fixed:{PLAIN_DEPTH}", length=PLAIN_LENGTH)
+            return summary(run)["total_mb_s"]
 
+        engine = os.path.dirname(afflux) + "/examples/rados_loop"
         for kind in ["write", "read"]:
-            found = rounds(count, {"loop": lambda: with_loop(kind),
-                                   "engine": lambda: with_engine(kind)})
-            ratio = [100 * engine / loop for engine, loop in zip(found["engine"], found["loop"])]
-            print(f"{kind:6} loop {shown(found['loop'], 'MB/s')}   engine "
-                  f"{shown(found['engine'], 'MB/s')}   engine/loop {shown(ratio, '%')}")
+            sides = {"loop": lambda: with_loop([loop, os.environ["CEPH_CONF"]], kind),
+                     "engine": lambda: with_loop([engine], kind),
+                     "bench": lambda: with_bench(kind)}
+            for side in sides.values():
+                side()  # Makes its files.
+            found = rounds(count, sides)
+            for side in sides:
+                ratio = [100 * rate / plain for rate, plain in zip(found[side], found["loop"])]
+                print(f"{kind:6} {side:7} {shown(found[side], 'MB/s')}   of the loop "
+                      f"{shown(ratio, '%')}")
+
+
+def side_by_side(afflux, workload, count, settings):
+    """What each setting, a policy or a file of rules, gave by round."""
+    def once(setting):
+        option = "--rules" if setting.endswith(".rules") else "--policy"
+        return summary(bench(afflux, workload, setting, option))
+
+    once(settings[0])  # Makes the files.
+    return rounds(count, {setting: lambda setting=setting: once(setting) for setting in settings})
+
+
+def settings(afflux, workload, count, *wanted):
+    found = side_by_side(afflux, workload, count, wanted)
+    base = found[wanted[0]]
+
+    def change(runs, key):
+        values = [100 * (run[key] / of[key] - 1) for run, of in zip(runs, base) if of[key]]
+        return shown(values, "%") if len(values) > 1 else "?"
+
+    for setting, runs in found.items():
+        print(f"{setting:24} {shown([run['total_mb_s'] for run in runs], 'MB/s')}", end="")
+        if setting != wanted[0]:
+            print(f"   against {wanted[0]}: throughput {change(runs, 'total_mb_s')}   median "
+                  f"{change(runs, 'p50_ms')}   between clients {change(runs, 'between_mb_s')}", end="")
+        print()
 
 
 def windows(afflux, workload, out, count, *rules):
-    settings = [f"fixed:{window}" for window in WINDOWS] + [f"rules {name}" for name in rules]
-
-    def once(setting):
-        if setting.startswith("rules "):
-            return summary(bench(afflux, workload, setting[len("rules "):], "--rules"))
-        return summary(bench(afflux, workload, setting))
-
-    once(settings[0])  # Makes the files.
-    found = rounds(count, {setting: lambda setting=setting: once(setting) for setting in settings})
+    settings = [f"fixed:{window}" for window in WINDOWS] + list(rules)
+    found = side_by_side(afflux, workload, count, settings)
     best = max(statistics.mean(run["total_mb_s"] for run in runs) for runs in found.values())
     with open(out, "w") as csv:
         csv.write("window,mb_s,mb_s_half_width,p50_ms,p50_ms_half_width\n")
@@ -170,12 +206,13 @@ def groups(afflux, workload, count):
 
 def main():
     words = sys.argv[1:]
-    wanted = {"plain": (plain, 2), "windows": (windows, 4), "shares": (shares, 3),
-              "groups": (groups, 3)}
+    wanted = {"plain": (plain, 2), "windows": (windows, 4), "settings": (settings, 3),
+              "shares": (shares, 3), "groups": (groups, 3)}
     if not words or words[0] not in wanted or "CEPH_CONF" not in os.environ:
         sys.exit(__doc__)
     run, count = wanted[words[0]]
-    if not count <= len(words) <= count + 1 + (run is windows):
+    most = {windows: count + 2, settings: len(words)}.get(run, count + 1)
+    if not count <= len(words) <= most or run is settings and len(words) < count + 3:
         sys.exit(__doc__)
     run(*words[1:count], int(words[count]) if len(words) > count else 6, *words[count + 1:])
 

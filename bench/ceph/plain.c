@@ -4,7 +4,8 @@
  * usage: plain CONF POOLS write|read BYTES DEPTH SECONDS [SETTLE]
  *
  * POOLS are srv0, srv1, ... Each pool has 4 objects of 16 MiB, as the engine has for 64 MiB of a file
- * there; requests go to places of them at random.
+ * there; requests go to places of them at random. They are made once, by writes of the requests' size
+ * as the engine makes them, since servers keep bytes in the pieces in which they came.
  * Prints megabytes a second.
  */
 #include <pthread.h>
@@ -27,13 +28,14 @@ void rados_aio_release(handle);
 int rados_aio_get_return_value(handle);
 int rados_aio_write(handle, const char *, handle, const char *, size_t, uint64_t);
 int rados_aio_read(handle, const char *, handle, char *, size_t, uint64_t);
-int rados_write_full(handle, const char *, const char *, size_t);
+int rados_write(handle, const char *, const char *, size_t, uint64_t);
+int rados_stat(handle, const char *, uint64_t *, time_t *);
 
 enum { OBJECTS = 4, OBJECT_BYTES = 16 << 20 };
 
 struct lane {
     handle pool, completion;
-    uint32_t random;
+    uint64_t random;
     char *memory;
 };
 
@@ -53,8 +55,10 @@ static void ended(handle completion, void *context);
 static void begin(struct lane *lane) {
     char object[32];
     uint64_t places = OBJECT_BYTES / bytes;
-    lane->random = lane->random * 1664525 + 1013904223;
-    uint64_t place = ((uint64_t)lane->random * (places * OBJECTS)) >> 32;
+    lane->random ^= lane->random << 13;
+    lane->random ^= lane->random >> 7;
+    lane->random ^= lane->random << 17;
+    uint64_t place = (lane->random >> 32) % (places * OBJECTS);
     snprintf(object, sizeof object, "plain.%d", (int)(place / places));
     int code = rados_aio_create_completion2(lane, ended, &lane->completion);
     if (code < 0) fail("completion", code);
@@ -78,6 +82,17 @@ static void ended(handle completion, void *context) {
     if (!stop) begin(lane);
 }
 
+/* Makes an object, unless it is there. */
+static void make(handle pool, const char *object, const char *memory) {
+    uint64_t size = 0;
+    time_t time;
+    rados_stat(pool, object, &size, &time);
+    for (uint64_t at = size; at < OBJECT_BYTES; at += bytes) {
+        int code = rados_write(pool, object, memory, bytes, at);
+        if (code < 0) fail(object, code);
+    }
+}
+
 static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -97,28 +112,27 @@ int main(int count, char **words) {
     int pools = atoi(words[2]), depth = atoi(words[5]);
     is_write = strcmp(words[3], "write") == 0;
     bytes = (size_t)atol(words[4]);
-    if (bytes == 0 || bytes > OBJECT_BYTES || pools < 1 || depth < 1) return 1;
+    if (bytes == 0 || OBJECT_BYTES % bytes != 0 || pools < 1 || depth < 1) return 1;
     handle cluster, *io = calloc((size_t)pools, sizeof *io);
     int code = rados_create(&cluster, "admin");
     if (code >= 0) code = rados_conf_read_file(cluster, words[1]);
     if (code >= 0) code = rados_connect(cluster);
     if (code < 0) fail(words[1], code);
-    char *whole = calloc(1, OBJECT_BYTES);
+    char *memory = calloc(1, bytes);
     for (int pool = 0; pool < pools; pool++) {
         char name[32];
         snprintf(name, sizeof name, "srv%d", pool);
         if ((code = rados_ioctx_create(cluster, name, &io[pool])) < 0) fail(name, code);
         for (int object = 0; object < OBJECTS; object++) {
             snprintf(name, sizeof name, "plain.%d", object);
-            code = rados_write_full(io[pool], name, whole, OBJECT_BYTES);
-            if (code < 0) fail(name, code);
+            make(io[pool], name, memory);
         }
     }
     under_way = pools * depth;
     for (int lane = 0; lane < pools * depth; lane++) {
         struct lane *one = calloc(1, sizeof *one);
         one->pool = io[lane % pools];
-        one->random = (uint32_t)lane * 2654435761u + 1;
+        one->random = ((uint64_t)lane + 1) * 0x9E3779B97F4A7C15ull;
         one->memory = calloc(1, bytes);
         begin(one);
     }

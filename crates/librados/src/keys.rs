@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::functions::{Functions, Handle};
 use crate::pool::Pool;
-use crate::request::{Call, Finish, outcome};
+use crate::request::{Call, outcome};
 
 /// A change of an object's keys: all of it happens, or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -266,8 +266,7 @@ impl Pool {
     ) -> Option<Call> {
         let operation = reading.operation;
         // One that did not end well has answers that were never filled in.
-        let finish: Finish =
-            Box::new(move |value| done(outcome(value).and_then(|_| reading.page())));
+        let finish = move |value| done(outcome(value).and_then(|_| reading.page()));
         let start = self.library().aio_read_op_operate;
         let submit = |completion| {
             // SAFETY: the name is alive during the call; operation and answers are the closure's,

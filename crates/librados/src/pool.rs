@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::cluster::Cluster;
 use crate::functions::{Functions, Handle};
-use crate::request::{Call, Finish, outcome};
+use crate::request::{Call, outcome};
 
 /// A pool of a cluster; requests to it may be made by any thread.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Pool {
         data: &[u8],
         done: impl FnOnce(Result<(), Errno>) + Send + 'static,
     ) -> Option<Call> {
-        let finish: Finish = Box::new(|value| done(outcome(value).map(|_| ())));
+        let finish = |value| done(outcome(value).map(|_| ()));
         let write = self.library().aio_write;
         let submit = |completion| {
             let (name, bytes) = (object.as_ptr(), data.as_ptr().cast());
@@ -101,12 +101,12 @@ impl Pool {
     ) -> Option<Call> {
         let (bytes, length) = (buffer.as_mut_ptr(), buffer.len());
         // From here on the buffer is the closure's, which looks at it when the request has ended.
-        let finish: Finish = Box::new(move |value| {
+        let finish = move |value| {
             done(outcome(value).map(|count| {
                 buffer.truncate(count);
                 buffer
             }));
-        });
+        };
         let read = self.library().aio_read;
         let submit = |completion| {
             let name = object.as_ptr();
@@ -124,7 +124,7 @@ impl Pool {
         object: &CStr,
         done: impl FnOnce(Result<(), Errno>) + Send + 'static,
     ) -> Option<Call> {
-        let finish: Finish = Box::new(|value| done(outcome(value).map(|_| ())));
+        let finish = |value| done(outcome(value).map(|_| ()));
         let remove = self.library().aio_remove;
         // SAFETY: the name is alive during the call; the library copies it.
         let submit = |completion| unsafe { remove(self.handle, object.as_ptr(), completion) };
@@ -142,12 +142,12 @@ impl Pool {
     ) -> Option<Call> {
         let mut value = vec![0; most_bytes];
         let bytes: *mut u8 = value.as_mut_ptr();
-        let finish: Finish = Box::new(move |count| {
+        let finish = move |count| {
             done(outcome(count).map(|count| {
                 value.truncate(count);
                 value
             }));
-        });
+        };
         let get = self.library().aio_getxattr;
         let submit = |completion| {
             let (object, name) = (object.as_ptr(), name.as_ptr());
@@ -215,13 +215,13 @@ impl Pool {
         otherwise: Errno,
         done: impl FnOnce(Result<bool, Errno>) + Send + 'static,
     ) -> Option<Call> {
-        let finish: Finish = Box::new(move |value| {
+        let finish = move |value| {
             done(match outcome(value) {
                 Ok(_) => Ok(true),
                 Err(errno) if errno == otherwise => Ok(false),
                 Err(errno) => Err(errno),
             });
-        });
+        };
         let library = self.library();
         // SAFETY: it takes nothing; what it gives is released below.
         let operation = unsafe { (library.create_write_op)() };

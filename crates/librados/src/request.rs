@@ -13,9 +13,6 @@ use rustix::io::Errno;
 use crate::functions::{Handle, functions};
 use crate::pool::Pool;
 
-/// What a request's end is told: the library's return value, a count or a negative error number.
-pub(crate) type Finish = Box<dyn FnOnce(c_int) + Send>;
-
 thread_local! {
     /// Whether this thread is one of the library's, and inside the end of a request.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -41,12 +38,13 @@ unsafe impl Sync for Call {}
 
 impl Call {
     /// Starts a request by `submit`, which is handed the completion and returns what the library
-    /// said. `finish` is called exactly once: at the request's end, or here when it was refused.
+    /// said. `finish` is called exactly once, at the request's end, or here when it was refused, with
+    /// the library's return value: a count or a negative error number.
     ///
     /// # Safety
     /// `submit` starts at most one request, on `pool`, with the completion that it is handed; all
     /// memory that the request uses lives until `finish` was called.
-    pub(crate) unsafe fn start(
+    pub(crate) unsafe fn start<Finish: FnOnce(c_int) + Send + 'static>(
         pool: &Arc<Pool>,
         finish: Finish,
         submit: impl FnOnce(Handle) -> c_int,
@@ -56,7 +54,11 @@ impl Call {
         let mut completion: Handle = ptr::null_mut();
         // SAFETY: `context` is what `ended` expects, and `completion` is written to.
         let made = unsafe {
-            (library.aio_create_completion2)(context.cast(), Some(ended), &raw mut completion)
+            (library.aio_create_completion2)(
+                context.cast(),
+                Some(ended::<Finish>),
+                &raw mut completion,
+            )
         };
         let answer = if made < 0 { made } else { submit(completion) };
         if answer >= 0 {
@@ -90,8 +92,8 @@ impl Drop for Call {
 }
 
 /// Called by the library at the end of a request.
-unsafe extern "C" fn ended(completion: Handle, context: *mut c_void) {
-    // SAFETY: `Call::start` made it from a box, and each request ends once.
+unsafe extern "C" fn ended<Finish: FnOnce(c_int)>(completion: Handle, context: *mut c_void) {
+    // SAFETY: `Call::start` made it from a box of this kind, and each request ends once.
     let finish = unsafe { Box::from_raw(context.cast::<Finish>()) };
     let Ok(library) = functions() else { return };
     // SAFETY: the completion is that of the request which has just ended.

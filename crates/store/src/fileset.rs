@@ -22,10 +22,22 @@ pub struct FileSet {
 
 /// The files as one client sees them.
 pub(crate) struct ClientFiles<'a> {
+    set: &'a FileSet,
+    client: u32,
     /// Those that exist, by their number in the workload.
     pub(crate) records: BTreeMap<u32, FileRecord>,
-    /// Name and striping of each, whether it exists or not.
-    pub(crate) name_of: Box<dyn Fn(u32) -> (String, Layout) + Send + 'a>,
+}
+
+impl ClientFiles<'_> {
+    /// The name of a file, whether it exists or not.
+    pub(crate) fn name(&self, file: u32) -> String {
+        self.set.name(self.client, file)
+    }
+
+    /// How it is striped.
+    pub(crate) fn layout(&self, file: u32) -> Layout {
+        self.set.layout(self.client, file)
+    }
 }
 
 /// How many operations prepare files at the same time.
@@ -94,8 +106,7 @@ impl FileSet {
                 Some((number, record.clone()))
             })
             .collect();
-        let name_of = move |file| (self.name(client, file), self.layout(client, file));
-        ClientFiles { records, name_of: Box::new(name_of) }
+        ClientFiles { set: self, client, records }
     }
 
     fn prefix(&self) -> String {

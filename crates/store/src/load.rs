@@ -17,7 +17,7 @@ use afflux_node::clock;
 use crate::client::{Client, Identity, Operation, Payload};
 use crate::engine::registry::ConnectError;
 use crate::engine::{Engine, FileRecord};
-use crate::fileset::FileSet;
+use crate::fileset::{ClientFiles, FileSet};
 
 /// Connects one more client.
 pub type Connect = Box<dyn Fn() -> Result<Arc<dyn Engine>, ConnectError> + Send>;
@@ -127,8 +127,7 @@ impl Target for EngineTarget {
 struct LoadThread<'a> {
     client: Client,
     generator: Generator,
-    files: BTreeMap<u32, FileRecord>,
-    name_of: Box<dyn Fn(u32) -> (String, afflux_core::layout::Layout) + Send + 'a>,
+    files: ClientFiles<'a>,
     under_way: BTreeMap<u64, AppOperation>,
     payload: Payload,
     recorder: Recorder,
@@ -140,7 +139,7 @@ impl<'a> LoadThread<'a> {
     fn new(
         client: Client,
         generator: Generator,
-        files: crate::fileset::ClientFiles<'a>,
+        files: ClientFiles<'a>,
         workload: &Workload,
         run: &Run<'a>,
     ) -> Self {
@@ -149,8 +148,7 @@ impl<'a> LoadThread<'a> {
         Self {
             client,
             generator,
-            files: files.records,
-            name_of: files.name_of,
+            files,
             under_way: BTreeMap::new(),
             payload: Payload::pattern(workload.max_request),
             recorder,
@@ -207,16 +205,18 @@ impl<'a> LoadThread<'a> {
         let id = u64::from(operation.thread);
         self.recorder.operation_started(now);
         self.under_way.insert(id, operation);
-        let (name, layout) = (self.name_of)(operation.file);
-        let record = self.files.get(&operation.file);
+        // Most operations go by the file's number, and have no use for its name.
+        let (files, layout) = (&self.files, self.files.layout(operation.file));
+        let name = || files.name(operation.file);
+        let record = files.records.get(&operation.file);
         // Only a file of an interrupted run has no record; its operation asks for it and ends.
         let (file, size_bytes) = record.map_or((0, 0), |record| (record.file, record.size_bytes));
         let (offset, length) = (operation.offset_bytes, operation.length_bytes);
         let asked = match operation.kind {
-            Kind::Create => Operation::create(&name, layout, length, &self.payload),
-            Kind::Delete => Operation::remove(&name),
-            Kind::Stat => Operation::open(&name),
-            _ if record.is_none() => Operation::open(&name),
+            Kind::Create => Operation::create(&name(), layout, length, &self.payload),
+            Kind::Delete => Operation::remove(&name()),
+            Kind::Stat => Operation::open(&name()),
+            _ if record.is_none() => Operation::open(&name()),
             Kind::Read => {
                 let length = length.min(size_bytes.saturating_sub(offset)).max(1);
                 Operation::read(file, layout, offset, length)
@@ -242,16 +242,16 @@ impl<'a> LoadThread<'a> {
             Kind::Create => {
                 if let Some(record) = record {
                     let size_bytes = operation.length_bytes;
-                    self.files.insert(operation.file, FileRecord { size_bytes, ..record });
+                    self.files.records.insert(operation.file, FileRecord { size_bytes, ..record });
                 }
             }
             Kind::Append => {
-                if let Some(record) = self.files.get_mut(&operation.file) {
+                if let Some(record) = self.files.records.get_mut(&operation.file) {
                     record.size_bytes += operation.length_bytes;
                 }
             }
             Kind::Delete => {
-                self.files.remove(&operation.file);
+                self.files.records.remove(&operation.file);
             }
             Kind::Read | Kind::Write | Kind::Stat => {}
         }

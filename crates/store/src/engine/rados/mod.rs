@@ -105,6 +105,8 @@ pub struct RadosEngine {
 struct Shared {
     cluster: Arc<Cluster>,
     pools: Vec<Arc<Pool>>,
+    /// What the servers are called in messages: the pools, and last the catalog.
+    servers: Vec<Arc<str>>,
     catalog: Catalog,
     osds: Osds,
     under_way: UnderWay,
@@ -127,7 +129,9 @@ impl RadosEngine {
             Account { user: store.user.clone(), configuration: store.configuration.clone() };
         let cluster = Cluster::connect(&account, clock::std_duration(CONNECT))?;
         let pools = open_pools(&cluster, &store.pools)?;
+        let names = pools.iter().map(|pool| format!("pool {}", pool.name()).into());
         let shared = Arc::new(Shared {
+            servers: names.chain(["the catalog".into()]).collect(),
             catalog: Catalog::open(&pools)?,
             cluster,
             pools,
@@ -153,25 +157,28 @@ impl RadosEngine {
         Ok(())
     }
 
-    /// The pool that a request goes to; none when it is the catalog's.
-    fn route(&self, request: &Request) -> Result<Option<&Arc<Pool>>, EngineError> {
-        let pools = &self.shared.pools;
-        match (request.place, &request.operation) {
-            (Place::Metadata, Operation::Catalog(_)) => return Ok(None),
+    /// The pool that a request goes to, the first for the catalog's, and what its server is called.
+    fn route(&self, request: &Request) -> Result<(&Arc<Pool>, &Arc<str>), EngineError> {
+        let (pools, servers) = (&self.shared.pools, &self.shared.servers);
+        let index = match (request.place, &request.operation) {
+            (Place::Metadata, Operation::Catalog(_)) => {
+                return Ok((&pools[0], &servers[pools.len()]));
+            }
             (Place::Metadata, _) | (_, Operation::Catalog(_)) => {
                 let why = "catalog operations, and no others, go to the catalog";
                 return Err(EngineError::Invalid(why.to_owned()));
             }
-            (_, Operation::Read { offset_bytes, length_bytes, .. }) => {
+            (Place::Storage(index), Operation::Read { offset_bytes, length_bytes, .. }) => {
                 objects::check(*offset_bytes, *length_bytes as usize)?;
+                index as usize
             }
-            (_, Operation::Write { offset_bytes, data, .. }) => {
+            (Place::Storage(index), Operation::Write { offset_bytes, data, .. }) => {
                 objects::check(*offset_bytes, data.len())?;
+                index as usize
             }
-            (_, Operation::Remove { .. }) => {}
-        }
-        let Place::Storage(index) = request.place else { return Ok(None) };
-        pools.get(index as usize).map(Some).ok_or_else(|| {
+            (Place::Storage(index), Operation::Remove { .. }) => index as usize,
+        };
+        pools.get(index).zip(servers.get(index)).ok_or_else(|| {
             let servers = pools.len();
             EngineError::Invalid(format!("server {index} of {servers}, counted from zero"))
         })
@@ -242,19 +249,18 @@ impl Engine for RadosEngine {
 
     fn submit(&self, request: Request, done: &CompletionSender) {
         let (tag, place) = (request.tag, request.place);
-        let pool = match self.route(&request) {
-            Ok(pool) => pool,
+        let (pool, server) = match self.route(&request) {
+            Ok(route) => route,
             Err(error) => {
                 done.send(Completion::failed(tag, place, error));
                 return;
             }
         };
-        let server = pool.map_or_else(|| "the catalog".to_owned(), |pool| server_name(pool));
         let patience = request.deadline.unwrap_or(DEFAULT_DEADLINE);
-        let ticket = self.shared.under_way.begin((tag, place), &server, patience, done);
+        let ticket = self.shared.under_way.begin((tag, place), server, patience, done);
         let work = |object| Work {
             shared: Arc::clone(&self.shared),
-            pool: Arc::clone(pool.unwrap_or(&self.shared.pools[0])),
+            pool: Arc::clone(pool),
             ticket: Arc::clone(&ticket),
             object,
         };
@@ -342,10 +348,6 @@ fn in_order(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|digit: char| digit.is_ascii_digit());
     let number = name[stem.len()..].parse().unwrap_or_default();
     (stem.to_owned(), number, name.to_owned())
-}
-
-fn server_name(pool: &Pool) -> String {
-    format!("pool {}", pool.name())
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! before the last chunk is a hole, and what is missing behind it is the end.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::CStr;
+use std::io::Write as _;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +21,7 @@ use crate::sync::lock;
 
 /// Length of a chunk; a cluster takes objects of up to 128 MiB unless it was told otherwise.
 pub(super) const CHUNK_BYTES: u64 = 16 << 20;
-const CHUNKS: &std::ffi::CStr = c"afflux.chunks";
+const CHUNKS: &CStr = c"afflux.chunks";
 /// Digits of that attribute, whose order must be that of the numbers.
 const DIGITS: usize = 8;
 /// How many chunks of an object are removed at once.
@@ -60,6 +61,13 @@ struct Part {
     length: usize,
 }
 
+/// The only part of a range that was checked by [`check`], if it has but one, as most have.
+fn only_part(offset_bytes: u64, length: usize) -> Option<Part> {
+    let (chunk, offset_bytes) = ((offset_bytes / CHUNK_BYTES) as u32, offset_bytes % CHUNK_BYTES);
+    let fits = length > 0 && offset_bytes + length as u64 <= CHUNK_BYTES;
+    fits.then_some(Part { chunk, offset_bytes, length })
+}
+
 /// The parts of a range that was checked by [`check`].
 fn parts(offset_bytes: u64, length: usize) -> Vec<Part> {
     let end = offset_bytes + length as u64;
@@ -86,10 +94,25 @@ pub(super) fn check(offset_bytes: u64, length: usize) -> Result<(), EngineError>
     }
 }
 
-fn name(object: ObjectId, chunk: u32) -> CString {
-    let text = format!("{:x}.{}.{chunk}", object.file, object.stripe);
-    // Digits and points have no zero byte among them.
-    CString::new(text).unwrap_or_default()
+/// The name of a chunk's object.
+#[derive(Clone, Copy)]
+struct Name([u8; 64]);
+
+impl Name {
+    fn of(object: ObjectId, chunk: u32) -> Self {
+        let mut text = [0; 64];
+        // Three numbers of at most 16, 10 and 10 digits leave room for the zero byte at the end.
+        let _ = write!(&mut text[..63], "{:x}.{}.{chunk}", object.file, object.stripe);
+        Self(text)
+    }
+}
+
+impl std::ops::Deref for Name {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
 }
 
 /// A request to an object, as it goes from one call of the library to the next.
@@ -112,6 +135,12 @@ impl Work {
 
     /// Writes `data`, whose range was checked.
     pub(super) fn write(self, offset_bytes: u64, data: Bytes) {
+        if let Some(part) = only_part(offset_bytes, data.len())
+            && self.shared.known.has(self.object, part.chunk + 1)
+        {
+            self.write_part(&part, &data);
+            return;
+        }
         let parts = parts(offset_bytes, data.len());
         let chunks = parts.last().map_or(0, |part| part.chunk + 1);
         if self.shared.known.has(self.object, chunks) {
@@ -133,7 +162,7 @@ impl Work {
             Err(Errno::NOENT) if work.pool.exists() => work.create(chunks, then),
             Err(errno) => work.fail("note a new chunk", errno),
         };
-        let (head, value) = (name(self.object, 0), digits(chunks));
+        let (head, value) = (Name::of(self.object, 0), digits(chunks));
         self.ticket.add(self.pool.raise_attribute(&head, CHUNKS, value.as_bytes(), raised));
     }
 
@@ -145,8 +174,18 @@ impl Work {
             Ok(_) => work.raise(chunks, then),
             Err(errno) => work.fail("make an object", errno),
         };
-        let (head, value) = (name(self.object, 0), digits(chunks));
+        let (head, value) = (Name::of(self.object, 0), digits(chunks));
         self.ticket.add(self.pool.create_with_attribute(&head, CHUNKS, value.as_bytes(), created));
+    }
+
+    fn write_part(&self, part: &Part, data: &Bytes) {
+        let work = self.clone();
+        let written = move |written: Result<(), Errno>| match written {
+            Ok(()) => work.end(Ok(Answer::Done)),
+            Err(errno) => work.fail("write", errno),
+        };
+        let object = Name::of(self.object, part.chunk);
+        self.ticket.add(self.pool.write(&object, part.offset_bytes, data, written));
     }
 
     fn write_parts(&self, parts: &[Part], data: &Bytes) {
@@ -166,7 +205,7 @@ impl Work {
                 Ok(()) => work.end(Ok(Answer::Done)),
                 Err(errno) => work.fail("write", errno),
             };
-            let object = name(self.object, part.chunk);
+            let object = Name::of(self.object, part.chunk);
             let call = self.pool.write(&object, part.offset_bytes, &data[range], written);
             self.ticket.add(call);
         }
@@ -174,26 +213,44 @@ impl Work {
 
     /// Reads a range that was checked, into `buffer` if that is all one part.
     pub(super) fn read(self, offset_bytes: u64, length: usize, mut buffer: Vec<u8>) {
-        let parts = parts(offset_bytes, length);
-        if parts.is_empty() {
+        if let Some(part) = only_part(offset_bytes, length) {
+            let work = self.clone();
+            let read = move |piece: Vec<u8>| match piece.len() == part.length {
+                true => work.end(Ok(Answer::Read(piece))),
+                false => work.keep(&Reads::of(vec![part]), 0, piece),
+            };
+            self.read_part(&part, buffer, read);
+            return;
+        }
+        let reads = Reads::of(parts(offset_bytes, length));
+        if reads.parts.is_empty() {
             buffer.clear();
             self.end(Ok(Answer::Read(buffer)));
             return;
         }
-        let pieces = Mutex::new(vec![None; parts.len()]);
-        let reads = Arc::new(Reads { parts, pieces });
         for (index, part) in reads.parts.iter().enumerate() {
             let (work, all) = (self.clone(), Arc::clone(&reads));
-            let read = move |read: Result<Vec<u8>, Errno>| match read {
-                Ok(piece) => work.keep(&all, index, piece),
-                Err(Errno::NOENT) if work.pool.exists() => work.keep(&all, index, Vec::new()),
-                Err(errno) => work.fail("read", errno),
-            };
-            let mut memory = std::mem::take(&mut buffer);
-            memory.resize(part.length, 0);
-            let object = name(self.object, part.chunk);
-            self.ticket.add(self.pool.read(&object, part.offset_bytes, memory, read));
+            let memory = std::mem::take(&mut buffer);
+            self.read_part(part, memory, move |piece| work.keep(&all, index, piece));
         }
+    }
+
+    /// Reads one part; what is not there is empty.
+    fn read_part(
+        &self,
+        part: &Part,
+        mut memory: Vec<u8>,
+        then: impl FnOnce(Vec<u8>) + Send + 'static,
+    ) {
+        memory.resize(part.length, 0);
+        let work = self.clone();
+        let read = move |read: Result<Vec<u8>, Errno>| match read {
+            Ok(piece) => then(piece),
+            Err(Errno::NOENT) if work.pool.exists() => then(Vec::new()),
+            Err(errno) => work.fail("read", errno),
+        };
+        let object = Name::of(self.object, part.chunk);
+        self.ticket.add(self.pool.read(&object, part.offset_bytes, memory, read));
     }
 
     /// Keeps what one part's read gave. The last one to come answers the request.
@@ -223,7 +280,7 @@ impl Work {
             Ok(value) => match read_count(&value) {
                 Some(chunks) => then(chunks),
                 None => work.end(Err(EngineError::Io {
-                    server: work.ticket.server.clone(),
+                    server: work.ticket.server.to_string(),
                     what: format!("{:?} has an attribute that is not ours", work.object),
                 })),
             },
@@ -231,7 +288,7 @@ impl Work {
             Err(Errno::NOENT) if work.pool.exists() => then(0),
             Err(errno) => work.fail("count the chunks of an object", errno),
         };
-        self.ticket.add(self.pool.attribute(&name(self.object, 0), CHUNKS, DIGITS, told));
+        self.ticket.add(self.pool.attribute(&Name::of(self.object, 0), CHUNKS, DIGITS, told));
     }
 
     /// Removes all chunks, the first one last: as long as it is there, so are its words about the
@@ -258,7 +315,7 @@ impl Work {
                 _ if left.fetch_sub(1, Ordering::AcqRel) > 1 => {}
                 _ => work.remove_below(first),
             };
-            self.ticket.add(self.pool.remove(&name(self.object, chunk), removed));
+            self.ticket.add(self.pool.remove(&Name::of(self.object, chunk), removed));
         }
     }
 }
@@ -268,6 +325,13 @@ impl Work {
 struct Reads {
     parts: Vec<Part>,
     pieces: Mutex<Vec<Option<Vec<u8>>>>,
+}
+
+impl Reads {
+    fn of(parts: Vec<Part>) -> Arc<Self> {
+        let pieces = Mutex::new(vec![None; parts.len()]);
+        Arc::new(Self { parts, pieces })
+    }
 }
 
 fn digits(chunks: u32) -> String {
@@ -310,6 +374,12 @@ mod tests {
         };
         let last = CHUNK_BYTES - 1;
         assert_eq!(cut(5, 10), [(0, 5, 10)]);
+        for (offset, length) in [(5, 10), (CHUNK_BYTES, 1), (0, CHUNK_BYTES as usize), (3, 0)] {
+            let only =
+                only_part(offset, length).map(|part| (part.chunk, part.offset_bytes, part.length));
+            assert_eq!(only.as_slice(), cut(offset, length));
+        }
+        assert!(only_part(CHUNK_BYTES - 1, 2).is_none());
         assert_eq!(cut(last, 3), [(0, last, 1), (1, 0, 2)]);
         assert_eq!(cut(CHUNK_BYTES, 0), []);
         let chunk = CHUNK_BYTES as usize;

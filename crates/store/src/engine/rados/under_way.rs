@@ -3,7 +3,7 @@
 //! Ceph's library rides out servers that go away, for as long as it takes. How long a caller waits
 //! is for the caller to say; so each request has a deadline here, and a thread that looks at it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 
 use afflux_core::units::{Span, Time};
@@ -23,7 +23,6 @@ pub(super) struct UnderWay {
 #[derive(Debug, Default)]
 struct State {
     tickets: BTreeMap<u64, Arc<Ticket>>,
-    deadlines: BTreeSet<(Time, u64)>,
     // When the thread will look next, unless it is woken.
     looks_at: Option<Time>,
     closing: bool,
@@ -34,7 +33,7 @@ struct State {
 pub(super) struct Ticket {
     tag: u64,
     place: Place,
-    pub(super) server: String,
+    pub(super) server: Arc<str>,
     patience: Span,
     deadline: Time,
     done: CompletionSender,
@@ -44,7 +43,8 @@ pub(super) struct Ticket {
 /// What the library was asked for a request.
 #[derive(Debug)]
 enum Calls {
-    Open(Vec<Call>),
+    /// Most requests make one call.
+    Open(Option<Call>, Vec<Call>),
     /// The caller was answered; what still comes is of no interest.
     Ended,
 }
@@ -54,7 +54,8 @@ impl Ticket {
     pub(super) fn add(&self, call: Option<Call>) {
         let Some(call) = call else { return };
         match &mut *lock(&self.calls) {
-            Calls::Open(calls) => calls.push(call),
+            Calls::Open(first @ None, _) => *first = Some(call),
+            Calls::Open(Some(_), more) => more.push(call),
             Calls::Ended => call.cancel(),
         }
     }
@@ -70,17 +71,16 @@ impl UnderWay {
     pub(super) fn begin(
         &self,
         (tag, place): (u64, Place),
-        server: &str,
+        server: &Arc<str>,
         patience: Span,
         done: &CompletionSender,
     ) -> Arc<Ticket> {
         let deadline = clock::now() + patience;
-        let (server, done) = (server.to_owned(), done.clone());
-        let calls = Mutex::new(Calls::Open(Vec::new()));
+        let (server, done) = (Arc::clone(server), done.clone());
+        let calls = Mutex::new(Calls::Open(None, Vec::new()));
         let ticket = Arc::new(Ticket { tag, place, server, patience, deadline, done, calls });
         let mut state = lock(&self.state);
         state.tickets.insert(tag, Arc::clone(&ticket));
-        state.deadlines.insert((deadline, tag));
         if state.looks_at.is_none_or(|looks_at| deadline < looks_at) {
             self.sooner.notify_one();
         }
@@ -92,13 +92,10 @@ impl UnderWay {
     pub(super) fn end(&self, ticket: &Ticket, outcome: Result<Answer, EngineError>) {
         let arrived = clock::now();
         let before = std::mem::replace(&mut *lock(&ticket.calls), Calls::Ended);
-        let Calls::Open(calls) = before else { return };
-        let mut state = lock(&self.state);
-        state.tickets.remove(&ticket.tag);
-        state.deadlines.remove(&(ticket.deadline, ticket.tag));
-        drop(state);
+        let Calls::Open(first, more) = before else { return };
+        lock(&self.state).tickets.remove(&ticket.tag);
         if outcome.is_err() {
-            calls.iter().for_each(Call::cancel);
+            first.iter().chain(&more).for_each(Call::cancel);
         }
         let (tag, place) = (ticket.tag, ticket.place);
         let (access, queued) = (Span::ZERO, Span::ZERO);
@@ -111,29 +108,29 @@ impl UnderWay {
     }
 
     /// Ends the requests whose deadlines pass, until [`UnderWay::close`].
+    ///
+    /// All requests are looked at whenever the earliest deadline of the last look has come, which
+    /// is seldom: most requests have ended long before. So none is sorted by its deadline.
     pub(super) fn watch(&self) {
         let mut state = lock(&self.state);
         while !state.closing {
-            let Some(&(deadline, tag)) = state.deadlines.first() else {
-                state.looks_at = None;
-                state = wait(&self.sooner, state);
-                continue;
-            };
             let now = clock::now();
-            if deadline > now {
-                state.looks_at = Some(deadline);
-                let left = clock::std_duration(deadline.since(now));
-                state = wait_for(&self.sooner, state, left);
+            let expired = state.tickets.values().find(|ticket| ticket.deadline <= now).cloned();
+            if let Some(ticket) = expired {
+                drop(state);
+                let (server, after) = (ticket.server.to_string(), ticket.patience);
+                self.end(&ticket, Err(EngineError::TimedOut { server, after }));
+                state = lock(&self.state);
                 continue;
             }
-            state.deadlines.remove(&(deadline, tag));
-            let expired = state.tickets.get(&tag).cloned();
-            drop(state);
-            if let Some(ticket) = expired {
-                let (server, after) = (ticket.server.clone(), ticket.patience);
-                self.end(&ticket, Err(EngineError::TimedOut { server, after }));
-            }
-            state = lock(&self.state);
+            state.looks_at = state.tickets.values().map(|ticket| ticket.deadline).min();
+            state = match state.looks_at {
+                None => wait(&self.sooner, state),
+                Some(deadline) => {
+                    let left = clock::std_duration(deadline.since(now));
+                    wait_for(&self.sooner, state, left)
+                }
+            };
         }
     }
 
