@@ -398,6 +398,15 @@ fn every_acknowledged_write_survives_kills_of_the_server() {
     assert!(checked > 200, "{checked} writes in all");
 }
 
+/// Renames a file; the number of the one that this replaced.
+fn replace(engine: &LabEngine, from: String, to: &str) -> Option<u64> {
+    let rename = CatalogOperation::Rename { from, to: to.to_owned(), taken: Taken::Replaced };
+    match ask(engine, Place::Metadata, Operation::Catalog(rename)) {
+        Answer::File(replaced) => Some(replaced.file),
+        _ => None,
+    }
+}
+
 #[test]
 fn every_acknowledged_name_survives_kills_of_the_metadata_server() {
     let seed = clock::now().as_nanos();
@@ -422,14 +431,6 @@ fn every_acknowledged_name_survives_kills_of_the_metadata_server() {
                 let create = CatalogOperation::Create { name: name.clone(), layout };
                 let answer = ask(engine, Place::Metadata, Operation::Catalog(create));
                 let Answer::File(record) = answer else { panic!("{answer:?}") };
-                let rename = |to: &str| {
-                    let (from, to, taken) = (name.clone(), to.to_owned(), Taken::Replaced);
-                    let rename = CatalogOperation::Rename { from, to, taken };
-                    match ask(engine, Place::Metadata, Operation::Catalog(rename)) {
-                        Answer::File(replaced) => Some(replaced.file),
-                        _ => None,
-                    }
-                };
                 match number % 4 {
                     0 => {
                         let unlink = Operation::Catalog(CatalogOperation::Unlink { name });
@@ -437,13 +438,13 @@ fn every_acknowledged_name_survives_kills_of_the_metadata_server() {
                     }
                     1 => {
                         let to = format!("renamed {number}");
-                        assert_eq!(rename(&to), None);
+                        assert_eq!(replace(engine, name, &to), None);
                         kept.insert(to, record.file);
                     }
                     2 => {
                         // An answer that got lost is given again, so each is replaced once.
                         let before = kept.insert("last".to_owned(), record.file);
-                        assert_eq!(rename("last"), before);
+                        assert_eq!(replace(engine, name, "last"), before);
                     }
                     _ => drop(kept.insert(name, record.file)),
                 }

@@ -110,8 +110,8 @@ pub enum CatalogOperation {
         /// The name.
         name: String,
     },
-    /// Gives a file another name: the old name goes and the new one comes at one moment. Numbers and
-    /// sizes stay, so that who knows the file by its number need not hear of it. A file that is
+    /// Gives a file another name: the old name goes and the new one comes at one moment. Number and
+    /// size stay, so that who knows the file by its number need not hear of it. A file that is
     /// renamed to the name it has is left alone.
     Rename {
         /// The name that it has.

@@ -24,9 +24,9 @@
 //! | 68 | 4 | header CRC32C | of bytes 0 to 67 | the same |
 //!
 //! The first six bytes keep their meaning in every version, so that two versions can tell each
-//! other apart; version 1 knew no renames. Payloads: the data of a write or of a read's answer as it is; JSON for everything
-//! else ([`Hello`], [`Welcome`], catalog operations and records, server reports); the text of an
-//! error.
+//! other apart; version 1 knew no renames. Payloads: the data of a write or of a read's answer as
+//! it is; JSON for everything else ([`Hello`], [`Welcome`], catalog operations and records, server
+//! reports); the text of an error.
 //!
 //! The first request on a connection is a hello; nothing else is answered before it. A frame that
 //! cannot be read ends the connection: after it there is no telling where the next one starts.

@@ -3,8 +3,8 @@
 //! `n/NAME` has the file's record, `f/NUMBER` its name; `next` is the first number that no client
 //! has taken. `servers`, in every pool, are the pools that all layouts count. Each change names
 //! what it found, and is made again when somebody else was faster; so any number of clients may
-//! work at once, and one that dies leaves nothing half done. A rename is one change of all keys that
-//! it concerns.
+//! work at once, and one that dies leaves nothing half done. A rename is one change of all the keys
+//! that it concerns.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
