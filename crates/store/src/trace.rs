@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use afflux_core::class::Class;
 use serde::{Deserialize, Serialize};
 
+use crate::engine::Taken;
+
 /// The outcome of a request that was answered.
 pub(crate) const DONE: &str = "done";
 
@@ -17,7 +19,12 @@ pub(crate) struct Header {
 
 impl Header {
     /// What is written now.
-    pub(crate) const CURRENT: Self = Self { afflux_trace: 1 };
+    pub(crate) const CURRENT: Self = Self { afflux_trace: 2 };
+
+    /// Whether lines of this version can be read; those of version 1 have no renames.
+    pub(crate) const fn is_known(self) -> bool {
+        matches!(self.afflux_trace, 1 | 2)
+    }
 }
 
 /// One request that has ended.
@@ -33,6 +40,10 @@ pub(crate) struct Line {
     pub(crate) object: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) to: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) taken: Option<Taken>,
     pub(crate) offset_bytes: u64,
     pub(crate) length_bytes: u64,
     pub(crate) outcome: Cow<'static, str>,

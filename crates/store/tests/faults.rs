@@ -412,10 +412,10 @@ fn another_server_lab_or_version_is_told_at_once() {
         (
             sealed({
                 let mut bytes = Header::request(Kind::Hello, 0).answer(Status::Done).encode();
-                bytes[4] = 2;
+                bytes[4] = 1;
                 bytes
             }),
-            "version 2",
+            "version 1",
         ),
         (
             b"220 mail.example.org ESMTP ready, how are you today, please do say something\n"

@@ -427,7 +427,7 @@ fn a_trace_has_a_line_for_each_request() {
     let text = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0], serde_json::json!({"afflux_trace": 1}));
+    assert_eq!(lines[0], serde_json::json!({"afflux_trace": 2}));
     assert_eq!(lines.len(), 3);
     for (at, outcome, moved) in [(0, "done", 100), (1, "unreachable", 0)] {
         let line = &lines[at + 1];

@@ -31,8 +31,8 @@ pub(crate) struct MountArgs {
 
 const EXAMPLES: &str = "\
 Names of the store with slashes are files in directories. A write is answered when the servers have
-acknowledged it. Files cannot be renamed, and cut to nothing only; docs/engines.md has the rest. Only
-object engines can be mounted.
+acknowledged it. Files can be cut to nothing only, and directories not renamed; docs/engines.md has the
+rest. Only object engines can be mounted.
 
 It runs until Ctrl-C or SIGTERM, or until it is unmounted; who has a file of it open then keeps that
 until it is closed, and a second signal does not wait for that. SIGKILL leaves a dead mount: unmount it.

@@ -16,7 +16,7 @@ use afflux_core::units::Span;
 use afflux_node::clock;
 use afflux_store::engine::lab::LabEngine;
 use afflux_store::engine::{
-    Answer, CatalogOperation, CompletionQueue, Engine, ObjectId, Operation, Place, Request,
+    Answer, CatalogOperation, CompletionQueue, Engine, ObjectId, Operation, Place, Request, Taken,
 };
 use afflux_store::lab::cluster::serve::{ServeOrder, ServeWord};
 use afflux_store::lab::cluster::state::LabState;
@@ -398,6 +398,15 @@ fn every_acknowledged_write_survives_kills_of_the_server() {
     assert!(checked > 200, "{checked} writes in all");
 }
 
+/// Renames a file; the number of the one that this replaced.
+fn replace(engine: &LabEngine, from: String, to: &str) -> Option<u64> {
+    let rename = CatalogOperation::Rename { from, to: to.to_owned(), taken: Taken::Replaced };
+    match ask(engine, Place::Metadata, Operation::Catalog(rename)) {
+        Answer::File(replaced) => Some(replaced.file),
+        _ => None,
+    }
+}
+
 #[test]
 fn every_acknowledged_name_survives_kills_of_the_metadata_server() {
     let seed = clock::now().as_nanos();
@@ -422,11 +431,22 @@ fn every_acknowledged_name_survives_kills_of_the_metadata_server() {
                 let create = CatalogOperation::Create { name: name.clone(), layout };
                 let answer = ask(engine, Place::Metadata, Operation::Catalog(create));
                 let Answer::File(record) = answer else { panic!("{answer:?}") };
-                if number % 3 == 0 {
-                    let unlink = Operation::Catalog(CatalogOperation::Unlink { name });
-                    ask(engine, Place::Metadata, unlink);
-                } else {
-                    kept.insert(name, record.file);
+                match number % 4 {
+                    0 => {
+                        let unlink = Operation::Catalog(CatalogOperation::Unlink { name });
+                        ask(engine, Place::Metadata, unlink);
+                    }
+                    1 => {
+                        let to = format!("renamed {number}");
+                        assert_eq!(replace(engine, name, &to), None);
+                        kept.insert(to, record.file);
+                    }
+                    2 => {
+                        // An answer that got lost is given again, so each is replaced once.
+                        let before = kept.insert("last".to_owned(), record.file);
+                        assert_eq!(replace(engine, name, "last"), before);
+                    }
+                    _ => drop(kept.insert(name, record.file)),
                 }
             }
             kept

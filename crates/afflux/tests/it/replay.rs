@@ -216,6 +216,60 @@ fn what_was_read_is_there_at_its_length() {
 }
 
 #[test]
+fn renames_find_the_names_that_they_found() {
+    let place = Place::new();
+    let mut trace = "{\"afflux_trace\":2}\n".to_owned();
+    let moved = "{\"moved\":\"aside\"}";
+    let lines = [
+        ("rename", "a", Some(("b", "\"replaced\"")), "done"),
+        ("open", "b", None, "done"),
+        ("open", "a", None, "not found"),
+        ("create", "a", None, "done"),
+        ("rename", "a", Some(("b", moved)), "done"),
+        ("unlink", "aside", None, "done"),
+        ("rename", "x", Some(("y", "\"refused\"")), "exists"),
+        ("rename", "none", Some(("y", "\"replaced\"")), "not found"),
+        ("unlink", "b", None, "done"),
+    ];
+    for (at, (operation, name, to, outcome)) in (0_u64..).zip(&lines) {
+        let (from, end) = (at * 3_000_000, at * 3_000_000 + 1_000_000);
+        let to =
+            to.map_or(String::new(), |(to, taken)| format!("\"to\":\"{to}\",\"taken\":{taken},"));
+        trace += &format!(
+            "{{\"submitted_ns\":{from},\"completed_ns\":{end},\"client\":0,\"place\":\"metadata\",\
+             \"class\":\"metadata\",\"operation\":\"{operation}\",\"name\":\"{name}\",{to}\
+             \"offset_bytes\":0,\"length_bytes\":0,\"moved_bytes\":0,\"outcome\":\"{outcome}\",\
+             \"access_ns\":0,\"queued_ns\":0}}\n"
+        );
+    }
+    std::fs::write(place.path("names.jsonl"), trace).unwrap();
+    let (dirs, again) = (place.dirs("server", 2), place.text("again.jsonl"));
+    for pace in ["recorded", "closed"] {
+        let on = format!("trace:{again}@{dirs}");
+        done(&["replay", &place.text("names.jsonl"), "--on", &on, "--pace", pace]);
+        let text = std::fs::read_to_string(&again).unwrap();
+        let made = text.lines().skip(1).map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let mut made: Vec<_> = made.filter(|line| line["client"] == 1).collect();
+        made.sort_by_key(|line| line["submitted_ns"].as_u64());
+        let made: Vec<_> = made
+            .iter()
+            .map(|line| {
+                let name = line["name"].as_str().unwrap().rsplit('/').next().unwrap();
+                (line["operation"].as_str().unwrap(), name, line["outcome"].as_str().unwrap())
+            })
+            .collect();
+        let recorded =
+            lines.iter().map(|&(operation, name, _, outcome)| (operation, name, outcome));
+        // What has nothing to do with each other may change places at the closed pace.
+        let (mut made, mut recorded) = (made, recorded.collect::<Vec<_>>());
+        made.sort_unstable();
+        recorded.sort_unstable();
+        assert_eq!(made, recorded, "{pace}");
+        assert_eq!(names_left(&dirs), Vec::<String>::new(), "{pace}");
+    }
+}
+
+#[test]
 fn a_window_that_is_too_small_falls_behind_and_says_so() {
     let place = Place::new();
     let trace = place.record(1);
@@ -265,7 +319,7 @@ fn what_is_wrong_with_a_trace_is_said_with_place_and_remedy() {
     for (text, says) in [
         ("", "is no trace"),
         ("afflux\n", "is no trace"),
-        ("{\"afflux_trace\":2}\n", "of version 2"),
+        ("{\"afflux_trace\":3}\n", "of version 3"),
         ("{\"afflux_trace\":1}\n", "has no request"),
         (torn, &format!("line {lines}: ")),
         (&right.replacen("storage 1", "storage x", 1), "`storage x` is no place"),

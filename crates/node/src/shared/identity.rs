@@ -15,7 +15,7 @@ const PID_BITS: u32 = 22;
 const BEGAN_BITS: u32 = 26;
 
 /// This process. Reads `/proc`; what that does not tell counts as zero.
-pub(super) fn own() -> u64 {
+pub fn own() -> u64 {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u64;
     let began = look(Text::new("/proc/self/stat")).ok().and_then(|stat| stat.parse());
     identity(pid, began.map_or(0, |stat| stat.began), digest("/proc/self/auxv").unwrap_or(0))
@@ -38,7 +38,7 @@ pub(super) fn same_process(one: u64, other: u64) -> bool {
 }
 
 /// Whether the process of `identity` may still act. In doubt it may.
-pub(super) fn is_alive(identity: u64) -> bool {
+pub fn is_alive(identity: u64) -> bool {
     let pid = identity & ((1 << PID_BITS) - 1);
     let Some(number) = Pid::from_raw(pid as i32) else { return false };
     if rustix::process::test_kill_process(number) == Err(Errno::SRCH) {

@@ -28,7 +28,7 @@
 mod file;
 mod gate;
 mod hand;
-mod identity;
+pub mod identity;
 mod image;
 mod jobs;
 mod lanes;

@@ -1,8 +1,9 @@
 //! The catalog's journal: an append-only file of checksummed changes.
 //!
-//! Format, version 1, little endian: eight bytes `AFXJNL1\n`, then records of length (4 bytes),
+//! Format, version 2, little endian: eight bytes `AFXJNL2\n`, then records of length (4 bytes),
 //! CRC32C of the body (4 bytes), and the body, a [`Change`] in JSON of at most
-//! [`MAX_RECORD_BYTES`].
+//! [`MAX_RECORD_BYTES`]. Version 1 had no renames and is otherwise the same: it is read, and
+//! rewritten before anything is appended to it.
 //!
 //! A record is appended by one write and acknowledged after it, which a killed process survives; a
 //! machine that loses power may lose the last of them. What a torn write left at the end is cut
@@ -16,7 +17,9 @@ use std::path::{Path, PathBuf};
 use super::Change;
 
 /// What a journal starts with.
-pub const MAGIC: [u8; 8] = *b"AFXJNL1\n";
+pub const MAGIC: [u8; 8] = *b"AFXJNL2\n";
+/// What one of version 1 starts with.
+pub const FIRST_MAGIC: [u8; 8] = *b"AFXJNL1\n";
 /// The longest body of a record.
 pub const MAX_RECORD_BYTES: usize = 64 << 10;
 const FRAME_BYTES: usize = 8;
@@ -35,7 +38,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// It is something else.
-    #[error("{} is not a catalog journal of version 1: move it away", .0.display())]
+    #[error("{} is not a catalog journal of version 1 or 2: move it away", .0.display())]
     Foreign(PathBuf),
     /// A record in the middle is damaged.
     #[error(
@@ -59,6 +62,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     end: u64,
+    is_outdated: bool,
     // A failed append that could not be undone: what follows it would be unreadable.
     broken: bool,
 }
@@ -74,14 +78,22 @@ impl Journal {
         let mut magic = [0; MAGIC.len()];
         let have = (length as usize).min(magic.len());
         file.read_exact(&mut magic[..have]).map_err(failed("read"))?;
-        if magic[..have] != MAGIC[..have] {
+        let is_outdated = magic == FIRST_MAGIC;
+        // What a kill left of the first write is the beginning of either.
+        if !is_outdated && ![MAGIC, FIRST_MAGIC].iter().any(|ours| magic[..have] == ours[..have]) {
             return Err(JournalError::Foreign(path.to_owned()));
         }
         if have < MAGIC.len() {
             file.seek(SeekFrom::Start(0)).map_err(failed("read"))?;
             file.write_all(&MAGIC).map_err(failed("write"))?;
         }
-        Ok(Self { path: path.to_owned(), file, end: MAGIC.len() as u64, broken: false })
+        let (path, end) = (path.to_owned(), MAGIC.len() as u64);
+        Ok(Self { path, file, end, is_outdated, broken: false })
+    }
+
+    /// Whether it is of an older version: to be rewritten before it is appended to.
+    pub const fn is_outdated(&self) -> bool {
+        self.is_outdated
     }
 
     /// Writes a journal of just `changes` in the place of the one at `path`, whole or not at all.
@@ -262,7 +274,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
         filled(&path);
-        let mut bytes = std::fs::read(&path).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, b"AFXJNL3\n").unwrap();
+        assert!(matches!(read(&path), Err(JournalError::Foreign(_))), "a later version");
+        let mut bytes = whole;
         bytes[30] ^= 4;
         std::fs::write(&path, &bytes).unwrap();
         let error = read(&path).unwrap_err().to_string();

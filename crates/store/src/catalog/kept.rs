@@ -44,16 +44,15 @@ impl KeptCatalog {
         };
         flock(&lock, wait).map_err(|errno| failed("lock")(errno.into()))?;
         let path = dir.join("journal");
-        let mut catalog = Catalog::new(servers);
-        let mut journal = Journal::open(&path)?;
-        let torn_bytes = journal.catch_up(|change| catalog.apply(change))?;
+        let (server, catalog) = (server.to_owned(), Catalog::new(servers));
+        let (journal, torn_bytes) = (Journal::open(&path)?, 0);
+        let mut kept = Self { server, servers, path, lock, shared, catalog, journal, torn_bytes };
+        kept.catch_up()?;
         // A journal grows with every change, a catalog only with its files.
-        let worth = journal.bytes() > 64 << 10;
+        let worth = kept.journal.bytes() > 64 << 10;
         if !shared || worth {
-            journal = Journal::rewrite(&path, catalog.changes())?;
+            kept.rewrite()?;
         }
-        let server = server.to_owned();
-        let kept = Self { server, servers, path, lock, shared, catalog, journal, torn_bytes };
         if shared {
             kept.unlock();
         }
@@ -115,7 +114,16 @@ impl KeptCatalog {
             self.journal = Journal::open(&self.path)?;
             self.catalog = Catalog::new(self.servers);
         }
+        self.catch_up()
+    }
+
+    fn catch_up(&mut self) -> Result<(), JournalError> {
         self.torn_bytes += self.journal.catch_up(|change| self.catalog.apply(change))?;
+        if self.journal.is_outdated() { self.rewrite() } else { Ok(()) }
+    }
+
+    fn rewrite(&mut self) -> Result<(), JournalError> {
+        self.journal = Journal::rewrite(&self.path, self.catalog.changes())?;
         Ok(())
     }
 
@@ -143,7 +151,8 @@ mod tests {
     use afflux_core::layout::Layout;
 
     use super::*;
-    use crate::engine::FileRecord;
+    use crate::catalog::journal::{FIRST_MAGIC, MAGIC};
+    use crate::engine::{FileRecord, Taken};
 
     fn create(catalog: &mut KeptCatalog, name: &str) -> FileRecord {
         let layout = Layout { unit_bytes: 4096, first_server: 0, count: 1 };
@@ -172,6 +181,67 @@ mod tests {
         assert!(create(&mut catalog, "b").file > first.file);
         let second = KeptCatalog::open_alone(dir.path(), "metadata", 1);
         assert!(second.is_err(), "two servers on one directory");
+    }
+
+    fn rename(from: &str, to: &str) -> CatalogOperation {
+        CatalogOperation::Rename { from: from.into(), to: to.into(), taken: Taken::Replaced }
+    }
+
+    #[test]
+    fn a_rename_that_is_cut_short_leaves_one_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let open = || KeptCatalog::open_alone(dir.path(), "metadata", 1).unwrap();
+        let mut catalog = open();
+        let (first, second) = (create(&mut catalog, "a"), create(&mut catalog, "b"));
+        let before = catalog.journal_bytes();
+        catalog.serve(&rename("a", "b"), Origin { client: 1, request: 9 }).unwrap();
+        drop(catalog);
+        let whole = std::fs::read(&path).unwrap();
+        let mut renamed = 0;
+        for cut in before as usize..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut catalog = open();
+            let list = |prefix: &str| CatalogOperation::List {
+                prefix: prefix.into(),
+                after: String::new(),
+                limit: 10,
+            };
+            let Ok(Answer::Files(found)) = catalog.serve(&list(""), Origin::default()) else {
+                panic!("no listing");
+            };
+            let found: Vec<_> = found.iter().map(|file| (&file.name[..], file.file)).collect();
+            if found == [("b", first.file)] {
+                renamed += 1;
+            } else {
+                assert_eq!(found, [("a", first.file), ("b", second.file)], "cut at {cut}");
+            }
+        }
+        assert_eq!(renamed, 1, "only the whole record renames");
+    }
+
+    #[test]
+    fn a_journal_of_version_1_is_read_and_made_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut catalog = KeptCatalog::open_shared(dir.path(), "dirs", 1).unwrap();
+        let record = create(&mut catalog, "old");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[..8].copy_from_slice(&FIRST_MAGIC);
+        for restored in [false, true] {
+            std::fs::write(&path, &bytes).unwrap();
+            if !restored {
+                catalog = KeptCatalog::open_shared(dir.path(), "dirs", 1).unwrap();
+            }
+            // When it was put there under a catalog in use, the next operation finds it.
+            let answer = catalog.serve(&rename("old", "new"), Origin::default());
+            assert_eq!(answer, Ok(Answer::Done));
+            assert_eq!(std::fs::read(&path).unwrap()[..8], MAGIC);
+            let mut again = KeptCatalog::open_shared(dir.path(), "dirs", 1).unwrap();
+            let open = CatalogOperation::Open { name: "new".into() };
+            let renamed = FileRecord { name: "new".into(), ..record.clone() };
+            assert_eq!(again.serve(&open, Origin::default()), Ok(Answer::File(renamed)));
+        }
     }
 
     #[test]

@@ -13,14 +13,14 @@ use std::ops::Bound;
 use afflux_core::layout::Layout;
 use serde::{Deserialize, Serialize};
 
-use crate::engine::{Answer, CatalogOperation, EngineError, FileRecord};
+use crate::engine::{Answer, CatalogOperation, EngineError, FileRecord, Taken};
 
 /// The longest name, in bytes.
 pub const MAX_NAME_BYTES: usize = 255;
 /// The most records of one listing; a larger limit gives this many.
 pub const MAX_LIST: u32 = 4096;
-// Removed files are remembered for clients that ask again because the answer was lost.
-const REMEMBERED_REMOVALS: usize = 1024;
+// Removals and renames are remembered for clients that ask again because the answer was lost.
+const REMEMBERED: usize = 1024;
 
 /// Which request made a change; a client that repeats a request repeats this, and gets the same
 /// answer again instead of an error.
@@ -62,6 +62,19 @@ pub enum Change {
         /// Who removed it.
         origin: Origin,
     },
+    /// A file got another name.
+    Renamed {
+        /// Its number.
+        file: u64,
+        /// The name that it had.
+        from: String,
+        /// The name that it has.
+        to: String,
+        /// The file that had that name: under its next one, or else as it was when it went.
+        displaced: Option<FileRecord>,
+        /// Who renamed it.
+        origin: Origin,
+    },
 }
 
 /// Names, layouts and sizes.
@@ -84,7 +97,8 @@ pub struct Catalog {
     files: BTreeMap<String, (FileRecord, Origin)>,
     names: BTreeMap<u64, String>,
     next: u64,
-    removed: VecDeque<(FileRecord, Origin)>,
+    // The last changes that took names away, in their order.
+    past: VecDeque<Change>,
 }
 
 impl Catalog {
@@ -95,7 +109,7 @@ impl Catalog {
             files: BTreeMap::new(),
             names: BTreeMap::new(),
             next: 1,
-            removed: VecDeque::new(),
+            past: VecDeque::new(),
         }
     }
 
@@ -139,6 +153,7 @@ impl Catalog {
             }
             CatalogOperation::Extend { file, size_bytes } => self.extend(*file, *size_bytes),
             CatalogOperation::Unlink { name } => self.unlink(name, origin),
+            CatalogOperation::Rename { from, to, taken } => self.rename(from, to, taken, origin),
             CatalogOperation::List { prefix, after, limit } => {
                 Ok((Answer::Files(self.list(prefix, after, *limit)), None))
             }
@@ -157,16 +172,62 @@ impl Catalog {
     fn unlink(&self, name: &str, origin: Origin) -> Result<(Answer, Option<Change>), EngineError> {
         check_name(name)?;
         // A repeated request comes first: the name may have been given to another file since.
-        let same = |(record, by): &&(FileRecord, Origin)| *by == origin && record.name == name;
-        if origin != Origin::default()
-            && let Some((record, _)) = self.removed.iter().find(same)
-        {
+        let same = |change: &&Change| {
+            matches!(change, Change::Unlinked { record, origin: by }
+                if *by == origin && record.name == name)
+        };
+        if let Some(Change::Unlinked { record, .. }) = self.repeated(origin, same) {
             return Ok((Answer::File(record.clone()), None));
         }
         let (record, _) =
             self.files.get(name).ok_or_else(|| EngineError::NotFound(name.to_owned()))?;
         let change = Change::Unlinked { record: record.clone(), origin };
         Ok((Answer::File(record.clone()), Some(change)))
+    }
+
+    fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        taken: &Taken,
+        origin: Origin,
+    ) -> Result<(Answer, Option<Change>), EngineError> {
+        check_rename(from, to, taken)?;
+        let answer =
+            |displaced: &Option<FileRecord>| displaced.clone().map_or(Answer::Done, Answer::File);
+        let same = |change: &&Change| {
+            matches!(change, Change::Renamed { from: old, to: new, origin: by, .. }
+                if *by == origin && old == from && new == to)
+        };
+        if let Some(Change::Renamed { displaced, .. }) = self.repeated(origin, same) {
+            return Ok((answer(displaced), None));
+        }
+        let (record, _) =
+            self.files.get(from).ok_or_else(|| EngineError::NotFound(from.to_owned()))?;
+        let holder = self.files.get(to).map(|(record, _)| record);
+        let is_free = |name: &str| !self.files.contains_key(name);
+        let Some(displaced) = displace(from, to, holder, taken, is_free)? else {
+            return Ok((Answer::Done, None));
+        };
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let answer = answer(&displaced);
+        let change = Change::Renamed { file: record.file, from, to, displaced, origin };
+        Ok((answer, Some(change)))
+    }
+
+    /// The change that a request made which is asked again; `same` tells it from others.
+    fn repeated(&self, origin: Origin, same: impl Fn(&&Change) -> bool) -> Option<&Change> {
+        if origin == Origin::default() {
+            return None;
+        }
+        self.past.iter().find(same)
+    }
+
+    fn remember(&mut self, change: &Change) {
+        self.past.push_back(change.clone());
+        if self.past.len() > REMEMBERED {
+            self.past.pop_front();
+        }
     }
 
     fn list(&self, prefix: &str, after: &str, limit: u32) -> Vec<FileRecord> {
@@ -191,7 +252,10 @@ impl Catalog {
             Change::Numbered { next } => self.next = self.next.max(*next),
             Change::Created { record, origin } => {
                 self.next = self.next.max(record.file.saturating_add(1));
-                self.names.insert(record.file, record.name.clone());
+                let last = self.names.insert(record.file, record.name.clone());
+                if let Some(last) = last.filter(|last| *last != record.name) {
+                    self.files.remove(&last);
+                }
                 let old = self.files.insert(record.name.clone(), (record.clone(), *origin));
                 if let Some((old, _)) = old
                     && old.file != record.file
@@ -205,33 +269,49 @@ impl Catalog {
                     record.size_bytes = record.size_bytes.max(*size_bytes);
                 }
             }
-            Change::Unlinked { record, origin } => {
-                if self.names.remove(&record.file).is_some() {
-                    self.files.remove(&record.name);
+            Change::Unlinked { record, .. } => {
+                if let Some(name) = self.names.remove(&record.file) {
+                    self.files.remove(&name);
                 }
                 self.next = self.next.max(record.file.saturating_add(1));
-                self.removed.push_back((record.clone(), *origin));
-                if self.removed.len() > REMEMBERED_REMOVALS {
-                    self.removed.pop_front();
+                self.remember(change);
+            }
+            Change::Renamed { file, from, to, displaced, .. } => {
+                if self.names.get(file) == Some(from) {
+                    self.apply_rename(from, to, displaced.as_ref());
                 }
+                self.remember(change);
             }
         }
+    }
+
+    fn apply_rename(&mut self, from: &str, to: &str, displaced: Option<&FileRecord>) {
+        let Some((record, maker)) = self.files.remove(from) else { return };
+        if let Some((old, maker)) = self.files.remove(to) {
+            self.names.remove(&old.file);
+            if let Some(moved) = displaced.filter(|moved| moved.name != to) {
+                self.put(moved.clone(), maker);
+            }
+        }
+        self.put(FileRecord { name: to.to_owned(), ..record }, maker);
+    }
+
+    fn put(&mut self, record: FileRecord, maker: Origin) {
+        self.names.insert(record.file, record.name.clone());
+        self.files.insert(record.name.clone(), (record, maker));
     }
 
     /// Changes that lead from an empty catalog to this one.
     pub fn changes(&self) -> impl Iterator<Item = Change> {
         let numbered = Change::Numbered { next: self.next };
-        let removed = self.removed.iter();
         let files = self.files.values();
-        std::iter::once(numbered)
-            .chain(removed.map(|(record, origin)| Change::Unlinked {
+        // What is past finds no files yet, and is only remembered.
+        std::iter::once(numbered).chain(self.past.iter().cloned()).chain(
+            files.map(|(record, origin)| Change::Created {
                 record: record.clone(),
                 origin: *origin,
-            }))
-            .chain(files.map(|(record, origin)| Change::Created {
-                record: record.clone(),
-                origin: *origin,
-            }))
+            }),
+        )
     }
 }
 
@@ -260,6 +340,40 @@ pub(crate) fn check_name(name: &str) -> Result<(), EngineError> {
         _ => return Ok(()),
     };
     Err(EngineError::Invalid(wrong))
+}
+
+/// Refuses a rename that cannot be, whatever files there are.
+pub(crate) fn check_rename(from: &str, to: &str, taken: &Taken) -> Result<(), EngineError> {
+    check_name(from)?;
+    check_name(to)?;
+    let Taken::Moved(aside) = taken else { return Ok(()) };
+    check_name(aside)?;
+    if [from, to].contains(&aside.as_str()) {
+        let why = "a file that makes room for another cannot take one of the two names";
+        return Err(EngineError::Invalid(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// What a rename, of a file that is there, makes of the `holder` of the new name: `None` when
+/// nothing changes, else its record under its next name, or as it was when it goes.
+pub(crate) fn displace(
+    from: &str,
+    to: &str,
+    holder: Option<&FileRecord>,
+    taken: &Taken,
+    is_free: impl FnOnce(&str) -> bool,
+) -> Result<Option<Option<FileRecord>>, EngineError> {
+    let Some(holder) = holder else { return Ok(Some(None)) };
+    match taken {
+        Taken::Refused => Err(EngineError::Exists(to.to_owned())),
+        _ if from == to => Ok(None),
+        Taken::Replaced => Ok(Some(Some(holder.clone()))),
+        Taken::Moved(aside) if is_free(aside) => {
+            Ok(Some(Some(FileRecord { name: aside.clone(), ..holder.clone() })))
+        }
+        Taken::Moved(aside) => Err(EngineError::Exists(aside.clone())),
+    }
 }
 
 #[cfg(test)]
@@ -319,9 +433,37 @@ mod tests {
         }
     }
 
+    fn rename(from: &str, to: &str, taken: Taken) -> CatalogOperation {
+        CatalogOperation::Rename { from: from.into(), to: to.into(), taken }
+    }
+
+    #[test]
+    fn a_repeated_rename_gets_its_first_answer_and_moves_nothing_else() {
+        let mut catalog = Catalog::new(2);
+        run(&mut catalog, &create("a"), 1).unwrap();
+        let Ok(Answer::File(b)) = run(&mut catalog, &create("b"), 2) else { panic!() };
+        let over = rename("a", "b", Taken::Replaced);
+        assert_eq!(run(&mut catalog, &over, 3), Ok(Answer::File(b.clone())));
+        // Another file has the old name by the time that the request comes again.
+        run(&mut catalog, &create("a"), 4).unwrap();
+        let before = catalog.files.clone();
+        assert_eq!(run(&mut catalog, &over, 3), Ok(Answer::File(b)));
+        assert_eq!(catalog.files, before);
+        assert_eq!(
+            run(&mut catalog, &rename("b", "a", Taken::Refused), 5),
+            Err(EngineError::Exists("a".into()))
+        );
+    }
+
     fn operations() -> impl Strategy<Value = CatalogOperation> {
         let name = "[ab]{1,2}";
+        let taken = prop_oneof![
+            Just(Taken::Refused),
+            Just(Taken::Replaced),
+            "[abc]{1,2}".prop_map(Taken::Moved),
+        ];
         prop_oneof![
+            (name, name, taken).prop_map(|(from, to, taken)| rename(&from, &to, taken)),
             name.prop_map(|name| create(&name)),
             name.prop_map(|name| CatalogOperation::Unlink { name }),
             (1_u64..12, any::<u32>()).prop_map(|(file, size)| CatalogOperation::Extend {
@@ -339,6 +481,11 @@ mod tests {
             let mut catalog = Catalog::new(2);
             for (request, operation) in operations.iter().enumerate() {
                 let _ = run(&mut catalog, operation, request as u64 + 1);
+                prop_assert_eq!(catalog.names.len(), catalog.files.len());
+                for (name, (record, _)) in &catalog.files {
+                    prop_assert_eq!(name, &record.name);
+                    prop_assert_eq!(catalog.names.get(&record.file), Some(name));
+                }
             }
             let mut rebuilt = Catalog::new(2);
             for change in catalog.changes().collect::<Vec<_>>() {
@@ -346,7 +493,7 @@ mod tests {
             }
             prop_assert_eq!(&rebuilt.files, &catalog.files);
             prop_assert_eq!(&rebuilt.names, &catalog.names);
-            prop_assert_eq!(&rebuilt.removed, &catalog.removed);
+            prop_assert_eq!(&rebuilt.past, &catalog.past);
             prop_assert_eq!(rebuilt.next, catalog.next);
             let list = |after: &str| catalog.list("a", after, 1);
             let mut paged = Vec::new();

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use afflux_core::layout::Layout;
 use bytes::Bytes;
 
-use crate::engine::{Answer, CatalogOperation, FileRecord, ObjectId, Operation as Request, Place};
+use crate::engine::{
+    Answer, CatalogOperation, FileRecord, ObjectId, Operation as Request, Place, Taken,
+};
 
 /// One operation on a file. All requests of a phase go out together; the next phase waits for them.
 #[derive(Clone, Debug)]
@@ -35,8 +37,8 @@ enum Phase {
         length_bytes: u64,
         payload: Payload,
     },
-    /// Removes the objects of the file that the catalog has just forgotten.
-    RemoveObjects,
+    /// Removes the objects of a file; without one, of that which the catalog has just forgotten.
+    RemoveObjects(Option<FileRecord>),
     /// One request as it is.
     Single(Place, Request),
 }
@@ -160,8 +162,25 @@ impl Operation {
     /// Removes a name and then its objects.
     pub fn remove(name: &str) -> Self {
         let unlink = CatalogOperation::Unlink { name: name.to_owned() };
-        let phases = [Phase::Catalog(unlink), Phase::RemoveObjects];
+        let phases = [Phase::Catalog(unlink), Phase::RemoveObjects(None)];
         Self { phases: phases.into(), collect: false }
+    }
+
+    /// Removes a name; the file's record is in the outcome, and its objects are left.
+    pub fn unlink(name: &str) -> Self {
+        Self::of(Phase::Catalog(CatalogOperation::Unlink { name: name.to_owned() }))
+    }
+
+    /// Removes the objects of a file that has no name any more.
+    pub fn remove_objects(record: &FileRecord) -> Self {
+        Self::of(Phase::RemoveObjects(Some(record.clone())))
+    }
+
+    /// Gives a file another name. The record of the outcome is that of the file which had the new
+    /// name, if there was one; its objects are left.
+    pub fn rename(from: &str, to: &str, taken: Taken) -> Self {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Self::of(Phase::Catalog(CatalogOperation::Rename { from, to, taken }))
     }
 
     /// Lists names that start with `prefix`, after `after`.
@@ -269,8 +288,10 @@ impl Progress {
                 let write = Phase::Write { file, layout, offset_bytes: 0, length_bytes, payload };
                 self.requests(write, shape)
             }
-            Phase::RemoveObjects => {
-                let Some(record) = &self.outcome.record else { return Vec::new() };
+            Phase::RemoveObjects(record) => {
+                let Some(record) = record.as_ref().or(self.outcome.record.as_ref()) else {
+                    return Vec::new();
+                };
                 let stripes = 0..record.layout.count;
                 let remove = |stripe| {
                     let object = ObjectId { file: record.file, stripe };

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::{
     Answer, CatalogOperation, CompletionQueue, Engine, EngineError, FileRecord, ObjectId,
-    Operation, Place, Request,
+    Operation, Place, Request, Taken,
 };
 
 /// A way to make one more client of the store that is checked.
@@ -36,6 +36,8 @@ pub static CHECKS: &[Check] = &[
     Check { name: "random writes", run: random_writes },
     Check { name: "removal", run: removal },
     Check { name: "catalog", run: catalog },
+    Check { name: "renaming", run: renaming },
+    Check { name: "renaming at once", run: renaming_at_once },
     Check { name: "listing", run: listing },
     Check { name: "bad names and layouts", run: bad_names_and_layouts },
     Check { name: "wrong places", run: wrong_places },
@@ -107,6 +109,28 @@ impl Client {
         let Answer::File(record) = created else { panic!("a create gave {created:?}") };
         assert_eq!((&record.name[..], record.layout, record.size_bytes), (name, layout, 0));
         Ok(record)
+    }
+
+    fn open(&self, name: &str) -> Result<FileRecord, EngineError> {
+        match self.names(CatalogOperation::Open { name: name.to_owned() })? {
+            Answer::File(record) => Ok(record),
+            other => panic!("an open gave {other:?}"),
+        }
+    }
+
+    /// The record of the file that had the new name, if there was one.
+    fn rename(
+        &self,
+        from: &str,
+        to: &str,
+        taken: Taken,
+    ) -> Result<Option<FileRecord>, EngineError> {
+        let (from, to) = (from.to_owned(), to.to_owned());
+        match self.names(CatalogOperation::Rename { from, to, taken })? {
+            Answer::Done => Ok(None),
+            Answer::File(record) => Ok(Some(record)),
+            other => panic!("a rename gave {other:?}"),
+        }
     }
 
     /// An object that no other check uses.
@@ -222,6 +246,112 @@ pub fn catalog(connect: Connect<'_>) {
     client.names(unlink()).expect("a name that is there");
 }
 
+/// A file under another name is the same file; one that had the name goes, or moves, or stays.
+pub fn renaming(connect: Connect<'_>) {
+    let client = Client::new(connect);
+    let [a, b, c] = ["a", "b", "c"].map(|name| format!("conformance/rename {name} ü"));
+    let missing = |name: &str| EngineError::NotFound(name.to_owned());
+    let taken = |name: &str| EngineError::Exists(name.to_owned());
+    assert_eq!(client.rename(&a, &b, Taken::Replaced), Err(missing(&a)));
+    assert_eq!(client.rename(&a, &a, Taken::Replaced), Err(missing(&a)));
+    let first = client.create(&a).expect("a name that is free");
+    let extend =
+        |file, size_bytes| client.names(CatalogOperation::Extend { file, size_bytes }).map(drop);
+    assert_eq!(extend(first.file, 10), Ok(()));
+    assert_eq!(client.rename(&a, &b, Taken::Refused), Ok(None));
+    // Who knows only the number makes it longer under its new name.
+    assert_eq!(extend(first.file, 20), Ok(()));
+    let first = FileRecord { name: b.clone(), size_bytes: 20, ..first };
+    assert_eq!((client.open(&a), client.open(&b)), (Err(missing(&a)), Ok(first.clone())));
+    assert_eq!(client.rename(&b, &b, Taken::Replaced), Ok(None), "it has that name");
+    assert_eq!(client.rename(&b, &b, Taken::Refused), Err(taken(&b)));
+    // Its old name is free, and the new file of that name is another one.
+    let second = client.create(&a).expect("a name that is free");
+    assert!(second.file > first.file, "file numbers are not used again");
+    assert_eq!(client.rename(&a, &b, Taken::Refused), Err(taken(&b)));
+    assert_eq!(client.rename(&a, &b, Taken::Replaced), Ok(Some(first.clone())));
+    let second = FileRecord { name: b.clone(), ..second };
+    assert_eq!((client.open(&a), client.open(&b)), (Err(missing(&a)), Ok(second.clone())));
+    assert_eq!(extend(first.file, 30), Err(missing(&format!("number {}", first.file))));
+    // A file that makes room keeps its number and its size.
+    let third = client.create(&a).expect("a name that is free");
+    assert_eq!(extend(second.file, 7), Ok(()));
+    let aside = || Taken::Moved(c.clone());
+    let moved = FileRecord { name: c.clone(), size_bytes: 7, ..second };
+    assert_eq!(client.rename(&a, &b, aside()), Ok(Some(moved.clone())));
+    assert_eq!(client.open(&c), Ok(moved.clone()));
+    assert_eq!(client.open(&b).map(|record| record.file), Ok(third.file));
+    assert_eq!(extend(moved.file, 8), Ok(()));
+    assert_eq!(client.open(&c).map(|record| record.size_bytes), Ok(8));
+    // Nothing makes room for a name that is free, and none where there is no room.
+    assert_eq!(client.rename(&b, &a, aside()), Ok(None));
+    client.create(&b).expect("a name that is free");
+    assert_eq!(client.rename(&b, &a, aside()), Err(taken(&c)));
+    assert_eq!(client.open(&a).map(|record| record.file), Ok(third.file), "nothing was changed");
+    for name in [&a, &b, &c] {
+        let unlink = CatalogOperation::Unlink { name: name.clone() };
+        client.names(unlink).expect("a name that is there");
+        assert_eq!(client.open(name), Err(missing(name)));
+    }
+}
+
+/// Several clients that rename to one name, and from one name: each file has one name, or went
+/// once.
+pub fn renaming_at_once(connect: Connect<'_>) {
+    let first = Client::new(connect);
+    let many = first.keeps_data();
+    let clients: Vec<_> =
+        (0..4).map(|_| if many { Client::new(connect) } else { first.clone() }).collect();
+    let common = "conformance/at once";
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(number, client)| {
+                scope.spawn(move || {
+                    let (mut made, mut gone) = (Vec::new(), Vec::new());
+                    for round in 0..20 {
+                        let own = format!("{common}/{number}.{round}");
+                        let record = client.create(&own).expect("a name that is free");
+                        made.push(record.file);
+                        let replaced = client.rename(&own, common, Taken::Replaced);
+                        gone.extend(replaced.expect("a rename").map(|record| record.file));
+                        // It grows under whatever name it has, unless it went by now.
+                        let (file, size_bytes) = (record.file, round + 1);
+                        let grown = client.names(CatalogOperation::Extend { file, size_bytes });
+                        assert!(
+                            matches!(grown, Ok(Answer::Done) | Err(EngineError::NotFound(_))),
+                            "{grown:?}"
+                        );
+                        // One of those that want the common file away wins at a time.
+                        match client.rename(common, &own, Taken::Refused) {
+                            Ok(displaced) => {
+                                assert_eq!(displaced, None);
+                                let back = client.rename(&own, common, Taken::Replaced);
+                                gone.extend(back.expect("a rename").map(|record| record.file));
+                            }
+                            other => {
+                                let missing = EngineError::NotFound(common.to_owned());
+                                assert_eq!(other, Err(missing));
+                            }
+                        }
+                    }
+                    (made, gone)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let made: BTreeSet<_> = outcomes.iter().flat_map(|(made, _)| made).copied().collect();
+    let gone: Vec<_> = outcomes.iter().flat_map(|(_, gone)| gone).copied().collect();
+    let last = first.open(common).expect("one file is left").file;
+    let ends: BTreeSet<_> = gone.iter().copied().chain([last]).collect();
+    assert_eq!((ends.len(), &ends), (gone.len() + 1, &made), "each file ends once");
+    let (prefix, after) = (format!("{common}/"), String::new());
+    let list = CatalogOperation::List { prefix, after, limit: 10 };
+    assert_eq!(first.names(list), Ok(Answer::Files(Vec::new())), "no old name is left");
+}
+
 /// Names come in order, by prefix, page by page.
 pub fn listing(connect: Connect<'_>) {
     let client = Client::new(connect);
@@ -256,7 +386,17 @@ pub fn bad_names_and_layouts(connect: Connect<'_>) {
     for name in [String::new(), "a\0b".to_owned(), "x".repeat(256), "ü".repeat(128)] {
         invalid(client.names(CatalogOperation::Create { name: name.clone(), layout: good }));
         invalid(client.names(CatalogOperation::Open { name: name.clone() }));
-        invalid(client.names(CatalogOperation::Unlink { name }));
+        invalid(client.names(CatalogOperation::Unlink { name: name.clone() }));
+        let good = || "conformance/good".to_owned();
+        for [from, to, aside] in [
+            [name.clone(), good(), "aside".to_owned()],
+            [good(), name.clone(), "aside".to_owned()],
+            [good(), "conformance/other".to_owned(), name],
+            [good(), "conformance/other".to_owned(), good()],
+        ] {
+            let taken = Taken::Moved(aside);
+            invalid(client.names(CatalogOperation::Rename { from, to, taken }));
+        }
     }
     for layout in [
         Layout { unit_bytes: 0, ..good },

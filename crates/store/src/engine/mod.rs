@@ -110,6 +110,17 @@ pub enum CatalogOperation {
         /// The name.
         name: String,
     },
+    /// Gives a file another name: the old name goes and the new one comes at one moment. Number and
+    /// size stay, so that who knows the file by its number need not hear of it. A file that is
+    /// renamed to the name it has is left alone.
+    Rename {
+        /// The name that it has.
+        from: String,
+        /// The name that it gets.
+        to: String,
+        /// What becomes of another file that has the new name.
+        taken: Taken,
+    },
     /// Names in order, after a given one.
     List {
         /// Only names that start so.
@@ -119,6 +130,18 @@ pub enum CatalogOperation {
         /// At most so many.
         limit: u32,
     },
+}
+
+/// What becomes of the file that has the new name of a rename.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Taken {
+    /// Nothing: the rename is refused, also where both names are the same.
+    Refused,
+    /// It goes; its objects are the client's to remove.
+    Replaced,
+    /// It gets this name at the same moment, which must be free.
+    Moved(String),
 }
 
 /// A file, as the catalog knows it.
@@ -156,9 +179,10 @@ pub struct Request {
 pub enum Answer {
     /// The bytes read, in the buffer that came with the request.
     Read(Vec<u8>),
-    /// Written, or removed, or extended, or unlinked.
+    /// Written, or removed, or extended, or renamed to a name that was free.
     Done,
-    /// A file's record: created, opened, or just unlinked.
+    /// A file's record: created, opened, just unlinked, or that of the file which had the new name
+    /// of another that was renamed; under its next name if it got one.
     File(FileRecord),
     /// The records of a listing.
     Files(Vec<FileRecord>),

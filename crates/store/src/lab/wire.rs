@@ -1,11 +1,11 @@
-//! The lab's protocol, version 1: frames of a fixed header and a payload.
+//! The lab's protocol, version 2: frames of a fixed header and a payload.
 //!
 //! All numbers are little endian. A header has [`HEADER_BYTES`] = 72 bytes:
 //!
 //! | at | bytes | field | in a request | in a reply |
 //! |---|---|---|---|---|
 //! | 0 | 4 | magic | `AFXL` | `AFXL` |
-//! | 4 | 2 | version | 1 | 1 |
+//! | 4 | 2 | version | 2 | 2 |
 //! | 6 | 1 | kind | see [`Kind`] | the request's kind |
 //! | 7 | 1 | status | 0 | see [`Status`] |
 //! | 8 | 2 | flags | bit 0 clear | bit 0 set |
@@ -24,9 +24,9 @@
 //! | 68 | 4 | header CRC32C | of bytes 0 to 67 | the same |
 //!
 //! The first six bytes keep their meaning in every version, so that two versions can tell each
-//! other apart. Payloads: the data of a write or of a read's answer as it is; JSON for everything
-//! else ([`Hello`], [`Welcome`], catalog operations and records, server reports); the text of an
-//! error.
+//! other apart; version 1 knew no renames. Payloads: the data of a write or of a read's answer as
+//! it is; JSON for everything else ([`Hello`], [`Welcome`], catalog operations and records, server
+//! reports); the text of an error.
 //!
 //! The first request on a connection is a hello; nothing else is answered before it. A frame that
 //! cannot be read ends the connection: after it there is no telling where the next one starts.
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 /// What every frame starts with.
 pub const MAGIC: [u8; 4] = *b"AFXL";
 /// The protocol spoken here.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Length of every header.
 pub const HEADER_BYTES: usize = 72;
 /// The most bytes that one request may read or write.
@@ -161,10 +161,10 @@ pub enum FrameError {
         /// The one computed.
         computed: u32,
     },
-    /// A kind that version 1 does not have.
+    /// A kind that this version does not have.
     #[error("there is no request of kind {0}")]
     Kind(u8),
-    /// A status that version 1 does not have.
+    /// A status that this version does not have.
     #[error("there is no status {0}")]
     Status(u8),
     /// A payload that is longer than its kind may have.
@@ -412,7 +412,7 @@ mod tests {
             let mut bytes = bytes;
             // Half of the cases get past the magic and the version.
             if ours && bytes.len() >= 6 {
-                bytes[..6].copy_from_slice(b"AFXL\x01\x00");
+                bytes[..6].copy_from_slice(b"AFXL\x02\x00");
             }
             prop_assert!(decode_frame(&bytes).is_err());
         }
@@ -455,8 +455,8 @@ mod tests {
     #[test]
     fn other_versions_and_other_programs_are_told_apart() {
         let mut bytes = Header::request(Kind::Hello, 1).encode();
-        bytes[4] = 2;
-        assert_eq!(Header::decode(&bytes), Err(FrameError::Version(2)));
+        bytes[4] = 1;
+        assert_eq!(Header::decode(&bytes), Err(FrameError::Version(1)));
         assert_eq!(Header::decode(b"GET / HTTP/1.1\r\n"), Err(FrameError::Magic(*b"GET ")));
     }
 
@@ -474,7 +474,7 @@ mod tests {
             ..Header::request(Kind::Write, 11)
         };
         let bytes = encode_frame(header, b"abc");
-        assert_eq!(&bytes[..8], b"AFXL\x01\x00\x03\x00");
+        assert_eq!(&bytes[..8], b"AFXL\x02\x00\x03\x00");
         assert_eq!(bytes[10..14], [2, 1, 4, 3]);
         let at = |at: usize| u32_at(&bytes, at);
         assert_eq!([at(16), at(24), at(28), at(32), at(40), at(48)], [11, 5, 3, 6, 7, 8]);

@@ -3,11 +3,13 @@
 //! Names of the catalog with slashes appear as files in directories. The threads that the kernel's
 //! requests come in on hand operations to one thread that owns the client, so that a mount is one
 //! client with one regulated path to each server. A write is answered when the servers have
-//! acknowledged it, so a sync has nothing left to do.
+//! acknowledged it, so a sync has nothing left to do. A file that is removed while somebody has it
+//! open keeps its bytes under a name that no path leads to ([`removed`]).
 
 mod driver;
 mod files;
 mod names;
+mod removed;
 mod serve;
 
 use std::io;
@@ -85,6 +87,7 @@ impl Mount {
             return Err(wrong("it is no directory".to_owned()));
         }
         let files = Files::new(engine, setting, log).map_err(MountError::Serve)?;
+        files.remove_left();
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("afflux".to_owned())];
         config.n_threads = Some(THREADS);

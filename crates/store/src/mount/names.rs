@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
+use super::removed::is_removed;
 use crate::engine::FileRecord;
 use crate::sync::lock;
 
@@ -28,6 +29,8 @@ struct Known {
     node: Node,
     /// How often the kernel was told of it, less how often it forgot.
     told: u64,
+    /// How many have it open.
+    opened: u32,
 }
 
 /// A file or a directory.
@@ -52,7 +55,7 @@ impl Names {
     pub(super) fn new() -> Self {
         let root = Node::Directory(String::new());
         let numbers = BTreeMap::from([(root.key(), ROOT)]);
-        let nodes = BTreeMap::from([(ROOT, Known { node: root, told: 1 })]);
+        let nodes = BTreeMap::from([(ROOT, Known { node: root, told: 1, opened: 0 })]);
         Self(Mutex::new(State { nodes, numbers, next: ROOT + 1, made: BTreeSet::new() }))
     }
 
@@ -64,7 +67,8 @@ impl Names {
             state.next += 1;
             state.next - 1
         });
-        let known = state.nodes.entry(number).or_insert(Known { node: node.clone(), told: 0 });
+        let fresh = || Known { node: node.clone(), told: 0, opened: 0 };
+        let known = state.nodes.entry(number).or_insert_with(fresh);
         known.told += 1;
         if let Node::File(record) = node {
             renew(&mut known.node, record);
@@ -77,11 +81,68 @@ impl Names {
         let mut state = lock(&self.0);
         let Some(known) = state.nodes.get_mut(&number).filter(|_| number != ROOT) else { return };
         known.told = known.told.saturating_sub(times);
-        if known.told == 0 {
-            let key = known.node.key();
+        state.drop_unused(number);
+    }
+
+    /// Somebody opens a file; says whether it is there.
+    pub(super) fn open(&self, number: u64) -> bool {
+        let mut state = lock(&self.0);
+        let known = state.nodes.get_mut(&number);
+        known.map(|known| known.opened += 1).is_some()
+    }
+
+    /// Somebody closes a file. Gives one back that nobody has open any more and that lost its name
+    /// while it was open: it is to be removed.
+    pub(super) fn close(&self, number: u64) -> Option<FileRecord> {
+        let mut state = lock(&self.0);
+        let known = state.nodes.get_mut(&number)?;
+        known.opened = known.opened.saturating_sub(1);
+        let ends = known.opened == 0;
+        let removed = match &known.node {
+            Node::File(record) if ends && is_removed(&record.name) => Some(record.clone()),
+            _ => None,
+        };
+        if removed.is_some() {
             state.nodes.remove(&number);
-            state.numbers.remove(&key);
+        } else {
+            state.drop_unused(number);
         }
+        removed
+    }
+
+    /// Whether somebody has the file of a name open.
+    pub(super) fn is_open(&self, name: &str) -> bool {
+        let state = lock(&self.0);
+        let number = state.numbers.get(&(name.to_owned(), false));
+        number.and_then(|number| state.nodes.get(number)).is_some_and(|known| known.opened > 0)
+    }
+
+    /// The file of a name lost it, and is `record` now. Says whether it is kept for those who have
+    /// it open: it must have got another name then.
+    pub(super) fn remove(&self, name: &str, record: &FileRecord) -> bool {
+        lock(&self.0).remove(name, record)
+    }
+
+    /// A file has another name. That which had this name is `displaced` now; says whether it is
+    /// kept, as [`Names::remove`] does.
+    pub(super) fn rename(&self, from: &str, to: &str, displaced: Option<&FileRecord>) -> bool {
+        let mut state = lock(&self.0);
+        let is_kept = match displaced {
+            Some(displaced) => state.remove(to, displaced),
+            None => {
+                // What was known by this name, others have removed.
+                if let Some(number) = state.numbers.remove(&(to.to_owned(), false)) {
+                    state.nodes.remove(&number);
+                }
+                false
+            }
+        };
+        let Some(number) = state.numbers.remove(&(from.to_owned(), false)) else { return is_kept };
+        state.numbers.insert((to.to_owned(), false), number);
+        if let Some(Known { node: Node::File(record), .. }) = state.nodes.get_mut(&number) {
+            to.clone_into(&mut record.name);
+        }
+        is_kept
     }
 
     /// What a number stands for.
@@ -117,6 +178,34 @@ impl Names {
         let below = state.made.iter().filter(|made| is_below(made, directory));
         let start = if directory.is_empty() { 0 } else { directory.len() + 1 };
         below.filter_map(|made| made[start..].split('/').next()).map(str::to_owned).collect()
+    }
+}
+
+impl State {
+    /// Drops a node that neither the kernel nor anybody else knows.
+    fn drop_unused(&mut self, number: u64) {
+        let Some(known) = self.nodes.get(&number) else { return };
+        if known.told > 0 || known.opened > 0 {
+            return;
+        }
+        let key = known.node.key();
+        self.nodes.remove(&number);
+        if self.numbers.get(&key) == Some(&number) {
+            self.numbers.remove(&key);
+        }
+    }
+
+    fn remove(&mut self, name: &str, record: &FileRecord) -> bool {
+        // A new file of this name has another number.
+        let Some(number) = self.numbers.remove(&(name.to_owned(), false)) else { return false };
+        let Some(known) = self.nodes.get_mut(&number) else { return false };
+        let is_kept = known.opened > 0 && is_removed(&record.name);
+        if is_kept {
+            renew(&mut known.node, record);
+        } else {
+            self.nodes.remove(&number);
+        }
+        is_kept
     }
 }
 

@@ -16,8 +16,9 @@ use fuser::{
 };
 use rustix::fs::OFlags;
 
-use super::files::Files;
+use super::files::{Files, Told};
 use super::names::Node;
+use super::removed::is_removed;
 use crate::catalog::MAX_NAME_BYTES;
 use crate::sync::lock;
 
@@ -55,7 +56,10 @@ impl Served {
     fn attributes(&self, number: u64, node: &Node) -> FileAttr {
         let (kind, perm, nlink, size) = match node {
             Node::Directory(_) => (FileType::Directory, 0o755, 2, 0),
-            Node::File(record) => (FileType::RegularFile, 0o644, 1, record.size_bytes),
+            Node::File(record) => {
+                let names = u32::from(!is_removed(&record.name));
+                (FileType::RegularFile, 0o644, names, record.size_bytes)
+            }
         };
         let since = UNIX_EPOCH + self.since;
         FileAttr {
@@ -78,23 +82,12 @@ impl Served {
     }
 
     /// Tells the kernel of a node.
-    fn enter(&self, node: Result<Node, Errno>, reply: ReplyEntry) {
-        match node {
-            Ok(node) => {
-                let number = self.files.names.tell(&node);
+    fn enter(&self, told: Result<Told, Errno>, reply: ReplyEntry) {
+        match told {
+            Ok((number, node)) => {
                 reply.entry(&BELIEVED, &self.attributes(number, &node), Generation(0));
             }
             Err(errno) => reply.error(errno),
-        }
-    }
-
-    /// Creates a file, or takes the one that is there where the flags allow.
-    fn create_or_open(&self, directory: u64, name: &str, flags: i32) -> Result<Node, Errno> {
-        let exclusive = OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
-        match self.files.create(directory, name) {
-            Ok(record) => Ok(Node::File(record)),
-            Err(Errno::EEXIST) if !exclusive => self.files.look(directory, name),
-            Err(errno) => Err(errno),
         }
     }
 
@@ -126,6 +119,10 @@ impl Filesystem for Served {
         let _ = config.set_max_background(REQUESTS);
         let _ = config.set_congestion_threshold(REQUESTS);
         Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.files.end();
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -187,15 +184,24 @@ impl Filesystem for Served {
     fn rename(
         &self,
         _: &Request,
-        _: INodeNo,
-        _: &OsStr,
-        _: INodeNo,
-        _: &OsStr,
-        _: RenameFlags,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        // Catalogs have no such operation.
-        reply.error(Errno::EOPNOTSUPP);
+        // Catalogs can do no more than this at one moment.
+        let may_replace = match flags {
+            flags if flags.is_empty() => Ok(true),
+            RenameFlags::RENAME_NOREPLACE => Ok(false),
+            _ => Err(Errno::EINVAL),
+        };
+        let renamed = may_replace.and_then(|may_replace| {
+            let (from, to) = ((parent.0, text(name)?), (new_parent.0, text(new_name)?));
+            self.files.rename(from, to, may_replace)
+        });
+        end(renamed, reply);
     }
 
     fn create(
@@ -208,9 +214,9 @@ impl Filesystem for Served {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        match text(name).and_then(|name| self.create_or_open(parent.0, name, flags)) {
-            Ok(node) => {
-                let number = self.files.names.tell(&node);
+        let or_open = !OFlags::from_bits_retain(flags as u32).contains(OFlags::EXCL);
+        match text(name).and_then(|name| self.files.create(parent.0, name, or_open)) {
+            Ok((number, node)) => {
                 let attributes = self.attributes(number, &node);
                 let (handle, flags) = (FileHandle(0), FopenFlags::empty());
                 reply.created(&BELIEVED, &attributes, Generation(0), handle, flags);
@@ -221,10 +227,24 @@ impl Filesystem for Served {
 
     /// What others wrote before a file is opened is seen by who opens it.
     fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.files.node(number.0) {
-            Ok(_) => reply.opened(FileHandle(0), FopenFlags::empty()),
+        match self.files.open(number.0) {
+            Ok(()) => reply.opened(FileHandle(0), FopenFlags::empty()),
             Err(errno) => reply.error(errno),
         }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.files.close(number.0);
+        reply.ok();
     }
 
     fn read(

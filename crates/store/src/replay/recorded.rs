@@ -9,10 +9,14 @@ use std::path::{Path, PathBuf};
 use afflux_core::units::Span;
 
 use crate::catalog::MAX_NAME_BYTES;
+use crate::engine::Taken;
 use crate::trace::{DONE, Header, Line};
 
 /// The most bytes of one request, as engines take them.
 pub(super) const MAX_REQUEST_BYTES: u32 = 1 << 20;
+
+/// The outcome of a request for a name that was taken.
+const EXISTS: &str = "exists";
 
 /// What a replay puts before recorded names has at most so many bytes.
 pub(super) const MAX_PREFIX_BYTES: usize = 55;
@@ -30,8 +34,8 @@ pub enum TraceError {
     },
     /// Its first line is not that of a trace.
     #[error(
-        "{file} is no trace: its first line is not {{\"afflux_trace\":1}}; record one with --on \
-         trace:FILE@ENGINE"
+        "{file} is no trace: its first line is not {{\"afflux_trace\":{}}}; record one with --on \
+         trace:FILE@ENGINE", Header::CURRENT.afflux_trace
     )]
     NoTrace {
         /// Which file.
@@ -39,8 +43,8 @@ pub enum TraceError {
     },
     /// It is of another version.
     #[error(
-        "{file} is a trace of version {found}, and only version {} is read here: replay it with \
-         the afflux that wrote it, or record it again", Header::CURRENT.afflux_trace
+        "{file} is a trace of version {found}, and only those up to {} are read here: replay it \
+         with the afflux that wrote it, or record it again", Header::CURRENT.afflux_trace
     )]
     Version {
         /// Which file.
@@ -88,8 +92,9 @@ pub(super) struct Call {
     pub(super) at: Span,
     /// How many of its client's requests were under way then.
     pub(super) depth: u32,
-    /// The latest of its client's requests for the same object or name that had ended by then.
-    pub(super) after: Option<usize>,
+    /// The latest of its client's requests for the same object, or each same name, that had ended
+    /// by then.
+    pub(super) after: Vec<usize>,
     pub(super) asks: Asks,
 }
 
@@ -103,6 +108,7 @@ pub(super) enum Asks {
     Create(String),
     Open(String),
     Unlink(String),
+    Rename { from: String, to: String, taken: Taken },
     List(String),
 }
 
@@ -134,7 +140,7 @@ impl Recorded {
         let header = lines.next().transpose().map_err(unreadable)?.unwrap_or_default();
         let header: Header = serde_json::from_str(&header)
             .map_err(|_| TraceError::NoTrace { file: file.to_owned() })?;
-        if header != Header::CURRENT {
+        if !header.is_known() {
             let found = header.afflux_trace;
             return Err(TraceError::Version { file: file.to_owned(), found });
         }
@@ -247,6 +253,23 @@ impl Reading {
             // The trace does not tell sizes; each is larger than the last, so that it is kept.
             return Ok(Asks::Extend { object, size_bytes: self.objects[object].extended });
         }
+        let short = |name: &Option<String>, what: &str| {
+            let name = name.clone().ok_or_else(|| format!("`{operation}` without {what}"))?;
+            let most = MAX_NAME_BYTES - MAX_PREFIX_BYTES;
+            if name.len() > most {
+                return Err(format!("a name of {} bytes: at most {most} are replayed", name.len()));
+            }
+            Ok(name)
+        };
+        let name = short(&line.name, "a name")?;
+        if operation == "rename" {
+            let to = short(&line.to, "a name to rename to")?;
+            let taken = line.taken.clone().ok_or("`rename` without what becomes of another")?;
+            if let Taken::Moved(aside) = &taken {
+                short(&Some(aside.clone()), "a name")?;
+            }
+            return Ok(Asks::Rename { from: name, to, taken });
+        }
         let of: fn(String) -> Asks = match operation {
             "create" => Asks::Create,
             "open" => Asks::Open,
@@ -254,11 +277,6 @@ impl Reading {
             "list" => Asks::List,
             _ => return Err(format!("the catalog knows no `{operation}`")),
         };
-        let name = line.name.clone().ok_or_else(|| format!("`{operation}` without a name"))?;
-        if name.len() > MAX_NAME_BYTES - MAX_PREFIX_BYTES {
-            let most = MAX_NAME_BYTES - MAX_PREFIX_BYTES;
-            return Err(format!("a name of {} bytes: at most {most} are replayed", name.len()));
-        }
         Ok(of(name))
     }
 
@@ -299,8 +317,17 @@ impl Reading {
             Asks::Remove { object } | Asks::Extend { object, .. } => {
                 self.objects[*object].changes = true;
             }
-            Asks::Create(name) => self.note_name(name, line, "exists"),
+            Asks::Create(name) => self.note_name(name, line, EXISTS),
             Asks::Open(name) | Asks::Unlink(name) => self.note_name(name, line, DONE),
+            Asks::Rename { from, to, taken } => {
+                // Where it was refused for the new name, the old one was there as well.
+                let is_there = [DONE, EXISTS].contains(&line.outcome.as_ref());
+                self.names.entry(from.clone()).or_insert(is_there);
+                self.note_name(to, line, EXISTS);
+                if let Taken::Moved(aside) = taken {
+                    self.names.entry(aside.clone()).or_insert(false);
+                }
+            }
             Asks::List(_) => {}
         }
     }
@@ -328,13 +355,13 @@ impl ReadClient {
         }
         let depth = self.ends.len() as u32;
         self.ends.push(Reverse(line.completed_ns));
-        let after = asks.subject().and_then(|subject| {
+        let mut after = Vec::new();
+        for subject in asks.subjects() {
             let same = self.same.entry(subject).or_default();
             let ended = same.iter().rev().find(|(_, end)| *end <= line.submitted_ns);
-            let after = ended.map(|(index, _)| *index);
+            after.extend(ended.map(|(index, _)| *index));
             same.push((self.calls.len(), line.completed_ns));
-            after
-        });
+        }
         let at = Span::from_nanos(line.submitted_ns - start_ns);
         self.calls.push(Call { at, depth, after, asks });
     }
@@ -342,16 +369,22 @@ impl ReadClient {
 
 impl Asks {
     /// What it is about; a listing is about nothing in particular.
-    fn subject(&self) -> Option<Subject> {
-        match self {
+    fn subjects(&self) -> Vec<Subject> {
+        let subject = match self {
             Self::Read { object, .. }
             | Self::Write { object, .. }
             | Self::Remove { object }
-            | Self::Extend { object, .. } => Some(Subject::Object(*object)),
+            | Self::Extend { object, .. } => Subject::Object(*object),
             Self::Create(name) | Self::Open(name) | Self::Unlink(name) => {
-                Some(Subject::Name(name.clone()))
+                Subject::Name(name.clone())
             }
-            Self::List(_) => None,
-        }
+            Self::Rename { from, to, taken } => {
+                let aside = if let Taken::Moved(aside) = taken { Some(aside) } else { None };
+                let names = [Some(from), Some(to).filter(|to| *to != from), aside];
+                return names.into_iter().flatten().cloned().map(Subject::Name).collect();
+            }
+            Self::List(_) => return Vec::new(),
+        };
+        vec![subject]
     }
 }

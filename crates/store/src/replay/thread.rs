@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::recorded::{Asks, Call, MAX_REQUEST_BYTES, Object};
 use super::{Pace, ReplayTarget};
 use crate::client::{Client, Finished, Operation};
-use crate::engine::{CatalogOperation, ObjectId, Operation as Request, Place};
+use crate::engine::{CatalogOperation, ObjectId, Operation as Request, Place, Taken};
 
 /// Seconds of a replay that are counted at most: a day.
 const LONGEST: Span = Span::from_secs(24 * 3_600);
@@ -112,7 +112,7 @@ impl<'a> ReplayThread<'a> {
 
     /// Whether nothing before it keeps a request from being made.
     fn is_free(&self, call: &Call) -> bool {
-        let is_in_turn = call.after.is_none_or(|before| self.has_ended[before]);
+        let is_in_turn = call.after.iter().all(|before| self.has_ended[*before]);
         is_in_turn && (self.pace == Pace::Recorded || self.under_way <= call.depth)
     }
 
@@ -167,6 +167,14 @@ impl<'a> ReplayThread<'a> {
             }
             Asks::Open(ref name) => Self::ask(CatalogOperation::Open { name: self.name(name) }),
             Asks::Unlink(ref name) => Self::ask(CatalogOperation::Unlink { name: self.name(name) }),
+            Asks::Rename { ref from, ref to, ref taken } => {
+                let (from, to) = (self.name(from), self.name(to));
+                let taken = match taken {
+                    Taken::Moved(aside) => Taken::Moved(self.name(aside)),
+                    other => other.clone(),
+                };
+                Self::ask(CatalogOperation::Rename { from, to, taken })
+            }
             Asks::List(ref prefix) => {
                 let (prefix, after) = (self.name(prefix), String::new());
                 Self::ask(CatalogOperation::List { prefix, after, limit: LISTED })

@@ -3,7 +3,8 @@
 //! `n/NAME` has the file's record, `f/NUMBER` its name; `next` is the first number that no client
 //! has taken. `servers`, in every pool, are the pools that all layouts count. Each change names
 //! what it found, and is made again when somebody else was faster; so any number of clients may
-//! work at once, and one that dies leaves nothing half done.
+//! work at once, and one that dies leaves nothing half done. A rename is one change of all the keys
+//! that it concerns.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -15,8 +16,8 @@ use afflux_librados::{Call, Change, Errno, Page, Pool};
 
 use super::RadosError;
 use super::under_way::Ticket;
-use crate::catalog::{MAX_LIST, check_layout, check_name};
-use crate::engine::{Answer, CatalogOperation, EngineError, FileRecord};
+use crate::catalog::{MAX_LIST, check_layout, check_name, check_rename, displace};
+use crate::engine::{Answer, CatalogOperation, EngineError, FileRecord, Taken};
 use crate::sync::lock;
 
 const OBJECT: &CStr = c"catalog";
@@ -88,6 +89,10 @@ impl Catalog {
                 check_name(&name)?;
                 self.unlink(ticket, &name)
             }
+            CatalogOperation::Rename { from, to, taken } => {
+                check_rename(&from, &to, &taken)?;
+                self.rename(ticket, &from, &to, &taken)
+            }
             CatalogOperation::List { prefix, after, limit } => {
                 self.list(ticket, &prefix, &after, limit)
             }
@@ -135,6 +140,24 @@ impl Catalog {
         Ok(seen)
     }
 
+    /// A file by its number, whatever its name is now.
+    fn find_number(&self, ticket: &Ticket, file: u64) -> Result<Option<Seen>, Problem> {
+        let number = number_key(file);
+        let mut name = self.value(Some(ticket), &number)?;
+        while !name.is_empty() {
+            // Both at one moment, since it may be renamed between two looks.
+            let key = [&b"n/"[..], &name].concat();
+            let [now, bytes] = self.values(Some(ticket), [&number[..], &key[..]])?;
+            if now == name {
+                let seen = Seen { record: record_in(&bytes)?, bytes };
+                self.remember(seen.clone());
+                return Ok(Some(seen));
+            }
+            name = now;
+        }
+        Ok(None)
+    }
+
     fn extend(&self, ticket: &Ticket, file: u64, size_bytes: u64) -> Result<Answer, Problem> {
         let missing = || Problem::from(EngineError::NotFound(format!("number {file}")));
         // What is remembered spares a look, and when it is out of date nothing is changed by it.
@@ -142,21 +165,7 @@ impl Catalog {
         loop {
             let seen = match remembered.take().filter(|seen| seen.record.size_bytes < size_bytes) {
                 Some(seen) => seen,
-                None => {
-                    let name = self.value(Some(ticket), &number_key(file))?;
-                    let name = String::from_utf8(name).unwrap_or_default();
-                    if name.is_empty() {
-                        return Err(missing());
-                    }
-                    match self.find(ticket, &name) {
-                        Ok(seen) if seen.record.file == file => seen,
-                        // It went, and its name may be another's already.
-                        Ok(_) | Err(Problem::Answer(EngineError::NotFound(_))) => {
-                            return Err(missing());
-                        }
-                        Err(problem) => return Err(problem),
-                    }
-                }
+                None => self.find_number(ticket, file)?.ok_or_else(missing)?,
             };
             if seen.record.size_bytes >= size_bytes {
                 return Ok(Answer::Done);
@@ -182,6 +191,54 @@ impl Catalog {
             if self.change(Some(ticket), &change)? {
                 lock(&self.seen).remove(&record.file);
                 return Ok(Answer::File(record));
+            }
+        }
+    }
+
+    fn rename(
+        &self,
+        ticket: &Ticket,
+        from: &str,
+        to: &str,
+        taken: &Taken,
+    ) -> Result<Answer, Problem> {
+        let aside = if let Taken::Moved(aside) = taken { aside } else { "" };
+        let keys = [from, to, aside].map(name_key);
+        loop {
+            let [source, target, third] =
+                self.values(Some(ticket), keys.each_ref().map(Vec::as_slice))?;
+            if source.is_empty() {
+                return Err(EngineError::NotFound(from.to_owned()).into());
+            }
+            let record = FileRecord { name: to.to_owned(), ..record_in(&source)? };
+            let holder = if target.is_empty() { None } else { Some(record_in(&target)?) };
+            let is_free = |_: &str| third.is_empty();
+            let Some(displaced) = displace(from, to, holder.as_ref(), taken, is_free)? else {
+                return Ok(Answer::Done);
+            };
+            let bytes = written(&record)?;
+            let mut change = Change::default()
+                .expecting(&keys[0], &source)
+                .expecting(&keys[1], &target)
+                .setting(&keys[1], &bytes)
+                .setting(&number_key(record.file), to.as_bytes())
+                .removing(&keys[0]);
+            if let Some(displaced) = &displaced {
+                let number = number_key(displaced.file);
+                change = match taken {
+                    Taken::Moved(aside) => change
+                        .expecting(&keys[2], b"")
+                        .setting(&keys[2], &written(displaced)?)
+                        .setting(&number, aside.as_bytes()),
+                    _ => change.removing(&number),
+                };
+            }
+            if self.change(Some(ticket), &change)? {
+                self.remember(Seen { record, bytes });
+                if let Some(displaced) = &displaced {
+                    lock(&self.seen).remove(&displaced.file);
+                }
+                return Ok(displaced.map_or(Answer::Done, Answer::File));
             }
         }
     }
@@ -234,6 +291,16 @@ impl Catalog {
         value(&self.pool, asker, key)
     }
 
+    /// The values of several keys at one moment.
+    fn values<const N: usize>(
+        &self,
+        asker: Asker<'_>,
+        keys: [&[u8]; N],
+    ) -> Result<[Vec<u8>; N], Errno> {
+        let found: BTreeMap<_, _> = page(&self.pool, asker, &keys)?.keys.into_iter().collect();
+        Ok(keys.map(|key| found.get(key).cloned().unwrap_or_default()))
+    }
+
     fn change(&self, asker: Asker<'_>, change: &Change) -> Result<bool, Errno> {
         make(&self.pool, asker, change)
     }
@@ -262,12 +329,17 @@ fn claim(pool: &Arc<Pool>, ours: &str) -> Result<(), RadosError> {
 
 /// The value of a key; empty when it is missing.
 fn value(pool: &Arc<Pool>, asker: Asker<'_>, key: &[u8]) -> Result<Vec<u8>, Errno> {
-    let page: Page = wait(asker, |done| {
-        pool.keys(OBJECT, &[key], move |page| {
+    let page = page(pool, asker, &[key])?;
+    Ok(page.keys.into_iter().next().map_or_else(Vec::new, |(_, value)| value))
+}
+
+/// Those of some keys that are there.
+fn page(pool: &Arc<Pool>, asker: Asker<'_>, keys: &[&[u8]]) -> Result<Page, Errno> {
+    wait(asker, |done| {
+        pool.keys(OBJECT, keys, move |page| {
             let _ = done.send(page);
         })
-    })?;
-    Ok(page.keys.into_iter().next().map_or_else(Vec::new, |(_, value)| value))
+    })
 }
 
 /// Makes a change; says whether all was as it expected.

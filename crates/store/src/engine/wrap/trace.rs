@@ -128,6 +128,12 @@ impl Line {
                 (word, object, name, 0)
             }
         };
+        let (to, taken) = match &request.operation {
+            Operation::Catalog(CatalogOperation::Rename { to, taken, .. }) => {
+                (Some(to.clone()), Some(taken.clone()))
+            }
+            _ => (None, None),
+        };
         Self {
             submitted_ns: submitted.as_nanos(),
             completed_ns: 0,
@@ -137,6 +143,8 @@ impl Line {
             operation: operation.into(),
             object,
             name,
+            to,
+            taken,
             offset_bytes,
             length_bytes: request.operation.data_bytes(),
             outcome: "".into(),
@@ -171,6 +179,7 @@ fn catalog(operation: &CatalogOperation) -> (&'static str, Option<String>, Optio
         CatalogOperation::Create { name, .. } => ("create", name),
         CatalogOperation::Open { name } => ("open", name),
         CatalogOperation::Unlink { name } => ("unlink", name),
+        CatalogOperation::Rename { from, .. } => ("rename", from),
         CatalogOperation::List { prefix, .. } => ("list", prefix),
     };
     (word, None, Some(name.clone()))
