@@ -12,7 +12,7 @@ use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind};
 use afflux_node::clock;
-use afflux_node::shared::Shared;
+use afflux_node::shared::{self, Shared};
 use afflux_node::tally::{self, Ended, PathBlock, Tally, Word};
 
 use crate::environment::Environment;
@@ -239,28 +239,68 @@ fn new_counters() -> bool {
     if let Some(program) = raw::read_link(b"/proc/self/exe\0", &mut buffer) {
         tally.name_program(program);
     }
-    if let Some((read, written)) = kernel_counts(&tally) {
-        tally.set(Word::KernelReadAtStart, read);
-        tally.set(Word::KernelWrittenAtStart, written);
+    if let Some(counts) = kernel_counts(&tally, PROCESS) {
+        tally.set(Word::KernelReadAtStart, counts.read);
+        tally.set(Word::KernelWrittenAtStart, counts.written);
     }
     tally.set(Word::Magic, tally::MAGIC);
     true
 }
 
-/// What the kernel has counted for this process so far: bytes read, bytes written.
-pub(crate) fn kernel_counts(tally: &Tally<'_>) -> Option<(u64, u64)> {
-    let fd = raw::open(b"/proc/self/io\0", libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+/// Before the program ends or becomes another: counts what the controllers have read, which asked
+/// the kernel who lives.
+pub(crate) fn count_own() {
+    if active().is_some() {
+        tally().add(Word::OwnRead, shared::take_bytes_read());
+    }
+}
+
+/// Makes a call within which the C library reads files for itself, past the names that this library
+/// defines, and counts what it read. Not for calls that programs make often.
+pub(crate) fn within_library<R>(real: impl FnOnce() -> R) -> R {
+    let look = || hook(None, |_| kernel_counts(&tally(), THREAD));
+    let before = look();
+    let result = real();
+    if let Some((before, after)) = before.zip(look()) {
+        let bytes = after.read.saturating_sub(before.read + before.looked_at);
+        if bytes > 0 {
+            count(Call::LibraryRead, Kind::File, bytes as isize);
+            tally().escape(Cause::CLibrary, bytes);
+        }
+    }
+    result
+}
+
+/// What the kernel has counted: bytes read and written, and bytes of the text that says so, which
+/// it counts as read after that.
+pub(crate) struct Counts {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+    pub(crate) looked_at: u64,
+}
+
+/// Where the kernel tells the counts of this process.
+pub(crate) const PROCESS: &[u8] = b"/proc/self/io\0";
+/// The same of this thread alone.
+const THREAD: &[u8] = b"/proc/thread-self/io\0";
+
+/// What the kernel has counted so far.
+pub(crate) fn kernel_counts(tally: &Tally<'_>, of: &[u8]) -> Option<Counts> {
+    let fd = raw::open(of, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
     let mut buffer = [0; 256];
     let length = raw::read_at(fd, &mut buffer, 0);
     raw::close(fd);
     let text = &buffer[..length?];
     tally.add(Word::OwnRead, text.len() as u64);
+    // What was read until now is in that count, or in that of the parent.
+    shared::take_bytes_read();
     let field = |name: &[u8]| {
         let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
         let digits = line.iter().filter(|byte| byte.is_ascii_digit());
         Some(digits.fold(0_u64, |sum, digit| sum.wrapping_mul(10) + u64::from(digit - b'0')))
     };
-    Some((field(b"rchar:")?, field(b"wchar:")?))
+    let looked_at = text.len() as u64;
+    Some(Counts { read: field(b"rchar:")?, written: field(b"wchar:")?, looked_at })
 }
 
 /// In a forked child: counters of its own, in which the paths have the same numbers.

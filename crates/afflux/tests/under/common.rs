@@ -44,6 +44,14 @@ impl Ran {
     }
 
     /// Calls of a class, and the bytes of regulated files that they moved.
+    /// The same, with what is known to have escaped: bytes accounted for, and those of the kernel.
+    pub(crate) fn accounted(&self) -> [(u64, u64); 2] {
+        let escaped = ["read", "written"].map(|way| self.report["seen"]["escaped"][way].as_u64());
+        let [read, written] = self.coverage();
+        [(read, escaped[0]), (written, escaped[1])]
+            .map(|((seen, counted), escaped)| (seen + escaped.unwrap(), counted))
+    }
+
     pub(crate) fn calls(&self, class: &str) -> (u64, u64) {
         let calls = &self.report["calls"][class];
         (calls["calls"].as_u64().unwrap_or(0), calls["bytes"][0].as_u64().unwrap_or(0))

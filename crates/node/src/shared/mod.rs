@@ -52,6 +52,7 @@ use afflux_core::units::{Span, Time};
 
 pub use file::remove_if_unused;
 pub use jobs::FIRST_NAMED;
+pub use identity::take_bytes_read;
 
 use gate::End;
 use hand::Place;
