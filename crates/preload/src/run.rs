@@ -12,7 +12,8 @@ use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind};
 use afflux_node::clock;
-use afflux_node::shared::{self, Shared};
+use afflux_node::lost::{self, Lost};
+use afflux_node::shared::{self, Segment, Shared};
 use afflux_node::tally::{self, Ended, PathBlock, Tally, Word};
 
 use crate::environment::Environment;
@@ -41,12 +42,20 @@ pub(crate) struct Run {
     folder: Vec<u8>,
     /// When the run started, for the seconds of reports.
     start: Time,
-    /// The controllers; none in an observer.
+    /// The controllers, and whose they are; none in an observer.
     pub(crate) shared: Option<Shared>,
+    segment: Option<Segment>,
     /// In whose name requests are made.
     pub(crate) tenant: u32,
     /// Longest time that a request is held, whatever the controllers say.
     pub(crate) patience: Span,
+}
+
+impl Run {
+    /// Whether the controllers are the process's own.
+    fn is_private(&self) -> bool {
+        self.segment == Some(Segment::Private)
+    }
 }
 
 static RUN: OnceLock<Run> = OnceLock::new();
@@ -60,8 +69,8 @@ static COUNTERS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// Joins the run that the environment names, if it does.
 pub(crate) fn join(environment: &Environment) {
     let Some(folder) = environment.folder.clone() else { return };
-    let (joined, private) = match environment.mode {
-        Mode::Observe => (None, false),
+    let (joined, segment) = match environment.mode {
+        Mode::Observe => (None, None),
         _ => attach(environment),
     };
     let run = Run {
@@ -71,18 +80,19 @@ pub(crate) fn join(environment: &Environment) {
         start: environment.start,
         tenant: joined.as_ref().map_or(0, |(_, tenant)| *tenant),
         shared: joined.map(|(shared, _)| shared),
+        segment,
         patience: environment.patience,
     };
     if RUN.set(run).is_err() || !new_counters() {
         return;
     }
-    tally().set(Word::Private, private.into());
     ACTIVE.store(true, Relaxed);
 }
 
-/// The node's controllers, and the number of the job there, and whether they are private: where
-/// `afflux run` could not have them, and has said so, or where this process cannot, which it says.
-fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
+/// The controllers that the run uses, the number of the job there, and whose they are: private
+/// where `afflux run` could not have others, and has said so, or where this process cannot, which
+/// it says.
+fn attach(environment: &Environment) -> (Option<(Shared, u32)>, Option<Segment>) {
     // Nobody else puts a setting in force there.
     let private = || {
         let shared = Shared::private().ok()?;
@@ -92,17 +102,17 @@ fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
         Some((shared, tenant))
     };
     if environment.job.is_empty() {
-        return (private(), true);
+        return (private(), Some(Segment::Private));
     }
-    let shared = Shared::attach(&afflux_node::shared::default_path());
+    let shared = Shared::of(environment.segment);
     let error = match shared.map(|shared| (shared, shared.tenant(&environment.job))) {
-        Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), false),
+        Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), Some(environment.segment)),
         Ok((_, Err(full))) => full.to_string(),
         Err(error) => error.to_string(),
     };
     let folder = environment.folder.as_deref().unwrap_or_default();
     tell_once(folder, "private", &format!("{error}; each process is regulated by itself"));
-    (private(), true)
+    (private(), Some(Segment::Private))
 }
 
 /// Tells people something that concerns all programs of a run, unless one of them has told it: then
@@ -228,6 +238,7 @@ fn new_counters() -> bool {
         let folder = String::from_utf8_lossy(&run.folder);
         let text = format!("no room for counters in {folder}; the report is not complete");
         tell_once(&run.folder, "counters", &text);
+        note_lost(run);
     }
     let Some(words) = words else { return false };
     COUNTERS.store(words.as_ptr().cast_mut(), Relaxed);
@@ -235,6 +246,7 @@ fn new_counters() -> bool {
     tally.set(Word::Pid, pid);
     tally.set(Word::Parent, parent);
     tally.set(Word::Started, now.as_nanos());
+    tally.set(Word::Private, run.is_private().into());
     let mut buffer = [0; 256];
     if let Some(program) = raw::read_link(b"/proc/self/exe\0", &mut buffer) {
         tally.name_program(program);
@@ -243,8 +255,22 @@ fn new_counters() -> bool {
         tally.set(Word::KernelReadAtStart, counts.read);
         tally.set(Word::KernelWrittenAtStart, counts.written);
     }
+    // What was read until now is in that count, or in that of the parent.
+    shared::take_bytes_read();
     tally.set(Word::Magic, tally::MAGIC);
     true
+}
+
+/// Has the run know that it will not find the counters of this program.
+fn note_lost(run: &Run) {
+    let path = [&run.folder, lost::FILE.as_bytes(), b"\0"].concat();
+    let Some(fd) = raw::open(&path, libc::O_RDWR | libc::O_CLOEXEC, 0) else { return };
+    // The run has made the file with its memory, while there was some.
+    if let Some(words) = raw::map_words(Some(fd), Lost::WORDS) {
+        words[Lost::Programs as usize].fetch_add(1, Relaxed);
+        words[Lost::Private as usize].fetch_add(run.is_private().into(), Relaxed);
+    }
+    raw::close(fd);
 }
 
 /// Before the program ends or becomes another: counts what the controllers have read, which asked
@@ -292,8 +318,6 @@ pub(crate) fn kernel_counts(tally: &Tally<'_>, of: &[u8]) -> Option<Counts> {
     raw::close(fd);
     let text = &buffer[..length?];
     tally.add(Word::OwnRead, text.len() as u64);
-    // What was read until now is in that count, or in that of the parent.
-    shared::take_bytes_read();
     let field = |name: &[u8]| {
         let line = text.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name))?;
         let digits = line.iter().filter(|byte| byte.is_ascii_digit());

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use afflux_node::shared::{Segment, Shared};
 use serde_json::Value;
 
 use crate::built;
@@ -43,7 +44,6 @@ impl Ran {
         })
     }
 
-    /// Calls of a class, and the bytes of regulated files that they moved.
     /// The same, with what is known to have escaped: bytes accounted for, and those of the kernel.
     pub(crate) fn accounted(&self) -> [(u64, u64); 2] {
         let escaped = ["read", "written"].map(|way| self.report["seen"]["escaped"][way].as_u64());
@@ -52,6 +52,7 @@ impl Ran {
             .map(|((seen, counted), escaped)| (seen + escaped.unwrap(), counted))
     }
 
+    /// Calls of a class, and the bytes of regulated files that they moved.
     pub(crate) fn calls(&self, class: &str) -> (u64, u64) {
         let calls = &self.report["calls"][class];
         (calls["calls"].as_u64().unwrap_or(0), calls["bytes"][0].as_u64().unwrap_or(0))
@@ -136,6 +137,17 @@ pub(crate) fn has_by(program: &str, command: &str) -> bool {
 /// A directory on the disk that the build is on, so that there is storage behind it.
 pub(crate) fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The controllers that runs of this user use here.
+pub(crate) fn controllers() -> Shared {
+    Shared::of(Segment::Node).or_else(|_| Shared::of(Segment::User)).unwrap()
+}
+
+/// The number of a job of this user there.
+pub(crate) fn tenant(shared: &Shared, job: &str) -> u32 {
+    let user = rustix::process::geteuid().as_raw();
+    shared.tenant(&format!("{job} of user {user}")).unwrap()
 }
 
 /// A command line for a shell.
