@@ -1,7 +1,7 @@
 //! Changing the position of a stream, for which the C library reads: it fills the buffer from the
-//! nearest multiple of its size before the new position, unless that is just there, or in the buffer
-//! already. A program that seeks and reads then finds all of its data in the buffer, so that it is
-//! here that its requests are made.
+//! nearest multiple of its size before the new position, unless that is just there, or in the
+//! buffer already. A program that seeks and reads then finds all of its data in the buffer, so that
+//! it is here that its requests are made.
 //!
 //! What will be read is told before the call from the buffer, as the C library does; what was read,
 //! after it. A wrong guess holds a request in vain, or lets one pass; nothing else depends on it.
