@@ -59,11 +59,13 @@ pub enum Cause {
     NonBlocking,
     /// No room for one more path in the tables.
     NoRoom,
+    /// What the C library reads for itself within a call that has another purpose.
+    CLibrary,
 }
 
 impl Cause {
     /// All causes, in the order of their index.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Mapped,
         Self::IoUring,
         Self::LibAio,
@@ -75,6 +77,7 @@ impl Cause {
         Self::HighDescriptor,
         Self::NonBlocking,
         Self::NoRoom,
+        Self::CLibrary,
     ];
 
     /// Position in [`Cause::ALL`].
@@ -96,6 +99,7 @@ impl Cause {
             Self::HighDescriptor => "high-descriptor",
             Self::NonBlocking => "non-blocking",
             Self::NoRoom => "no-room",
+            Self::CLibrary => "c-library",
         }
     }
 
@@ -113,6 +117,9 @@ impl Cause {
             Self::HighDescriptor => "calls on descriptors beyond the table",
             Self::NonBlocking => "calls on non-blocking descriptors, never held",
             Self::NoRoom => "calls on paths beyond the table",
+            Self::CLibrary => {
+                "what the C library reads for itself: locales, names of users, /proc/self/maps"
+            }
         }
     }
 }
@@ -149,7 +156,7 @@ macro_rules! calls {
     };
 }
 
-use Cause::{ByNumber, IoUring, LibAio, Mapped, PosixAio, Spliced};
+use Cause::{ByNumber, CLibrary, IoUring, LibAio, Mapped, PosixAio, Spliced};
 use Treatment::{Buffered, Counted, Durable, Escaped, Gated};
 
 calls! {
@@ -184,6 +191,8 @@ calls! {
     StreamFlush     "fflush"           Out      true   Buffered;
     StreamClose     "fclose"           Out      true   Buffered;
     StreamSeek      "fseek"            Out      true   Counted;
+    // What is read around the new position.
+    StreamSeekRead  "fseek read"       In       true   Buffered;
     Print           "dprintf"          Out      true   Gated;
     Fsync           "fsync"            Nothing  false  Durable;
     Fdatasync       "fdatasync"        Nothing  false  Durable;
@@ -213,6 +222,7 @@ calls! {
     Numbered        "syscall"          Nothing  false  Counted;
     NumberedRead    "syscall read"     In       true   Escaped(ByNumber);
     NumberedWrite   "syscall write"    Out      true   Escaped(ByNumber);
+    LibraryRead     "c library read"   In       true   Escaped(CLibrary);
     Fork            "fork"             Nothing  false  Counted;
     Exec            "exec"             Nothing  false  Counted;
     Exit            "exit"             Nothing  false  Counted;

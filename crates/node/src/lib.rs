@@ -4,6 +4,7 @@
 
 pub mod calls;
 pub mod clock;
+pub mod lost;
 pub mod placement;
 pub mod shared;
 pub mod signals;

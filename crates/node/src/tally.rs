@@ -19,7 +19,7 @@ use afflux_core::units::Span;
 use crate::calls::{CALLS, Call, Cause, Kind};
 
 /// The first word: the format and its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY3");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"AFXTALY4");
 
 /// Copies of the counters of calls and of ends of requests. The first threads have one each, which
 /// nobody else adds to; the last is for all others.

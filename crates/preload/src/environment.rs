@@ -2,6 +2,7 @@
 //! switch.
 
 use afflux_core::units::{Span, Time};
+use afflux_node::shared::Segment;
 
 use crate::run::Mode;
 
@@ -18,6 +19,8 @@ pub(crate) struct Environment {
     pub(crate) start: Time,
     /// `AFFLUX_JOB`: in whose name requests are made.
     pub(crate) job: String,
+    /// `AFFLUX_SEGMENT`: whose controllers the run uses, `node` or `user`.
+    pub(crate) segment: Segment,
     /// `AFFLUX_SETTING`: the setting, for controllers of the process's own.
     pub(crate) setting: String,
     /// `AFFLUX_PATIENCE`: seconds after which a held request goes all the same.
@@ -38,6 +41,7 @@ impl Environment {
             roots: Vec::new(),
             start: Time::ZERO,
             job: String::new(),
+            segment: Segment::User,
             setting: String::new(),
             patience: PATIENCE,
         };
@@ -63,6 +67,10 @@ impl Environment {
                 }
                 b"START" => read.start = Time::from_nanos(number(value).unwrap_or(0)),
                 b"JOB" => read.job = String::from_utf8_lossy(value).into_owned(),
+                b"SEGMENT" => {
+                    let named = std::str::from_utf8(value).ok().and_then(Segment::named);
+                    read.segment = named.unwrap_or(Segment::User);
+                }
                 b"SETTING" => read.setting = String::from_utf8_lossy(value).into_owned(),
                 b"PATIENCE" => read.patience = number(value).map_or(PATIENCE, Span::from_secs),
                 _ => {}

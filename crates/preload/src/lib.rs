@@ -31,6 +31,7 @@ mod next;
 mod places;
 mod raw;
 mod run;
+mod seek;
 mod start;
 mod strangers;
 mod stream;

@@ -12,7 +12,8 @@ use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 use afflux_node::calls::{Call, Cause, Kind};
 use afflux_node::clock;
-use afflux_node::shared::Shared;
+use afflux_node::lost::{self, Lost};
+use afflux_node::shared::{self, Segment, Shared};
 use afflux_node::tally::{self, Ended, PathBlock, Tally, Word};
 
 use crate::environment::Environment;
@@ -41,12 +42,20 @@ pub(crate) struct Run {
     folder: Vec<u8>,
     /// When the run started, for the seconds of reports.
     start: Time,
-    /// The controllers; none in an observer.
+    /// The controllers, and whose they are; none in an observer.
     pub(crate) shared: Option<Shared>,
+    segment: Option<Segment>,
     /// In whose name requests are made.
     pub(crate) tenant: u32,
     /// Longest time that a request is held, whatever the controllers say.
     pub(crate) patience: Span,
+}
+
+impl Run {
+    /// Whether the controllers are the process's own.
+    fn is_private(&self) -> bool {
+        self.segment == Some(Segment::Private)
+    }
 }
 
 static RUN: OnceLock<Run> = OnceLock::new();
@@ -60,8 +69,8 @@ static COUNTERS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 /// Joins the run that the environment names, if it does.
 pub(crate) fn join(environment: &Environment) {
     let Some(folder) = environment.folder.clone() else { return };
-    let (joined, private) = match environment.mode {
-        Mode::Observe => (None, false),
+    let (joined, segment) = match environment.mode {
+        Mode::Observe => (None, None),
         _ => attach(environment),
     };
     let run = Run {
@@ -71,18 +80,19 @@ pub(crate) fn join(environment: &Environment) {
         start: environment.start,
         tenant: joined.as_ref().map_or(0, |(_, tenant)| *tenant),
         shared: joined.map(|(shared, _)| shared),
+        segment,
         patience: environment.patience,
     };
     if RUN.set(run).is_err() || !new_counters() {
         return;
     }
-    tally().set(Word::Private, private.into());
     ACTIVE.store(true, Relaxed);
 }
 
-/// The node's controllers, and the number of the job there, and whether they are private: where
-/// `afflux run` could not have them, and has said so, or where this process cannot, which it says.
-fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
+/// The controllers that the run uses, the number of the job there, and whose they are: private
+/// where `afflux run` could not have others, and has said so, or where this process cannot, which
+/// it says.
+fn attach(environment: &Environment) -> (Option<(Shared, u32)>, Option<Segment>) {
     // Nobody else puts a setting in force there.
     let private = || {
         let shared = Shared::private().ok()?;
@@ -92,17 +102,17 @@ fn attach(environment: &Environment) -> (Option<(Shared, u32)>, bool) {
         Some((shared, tenant))
     };
     if environment.job.is_empty() {
-        return (private(), true);
+        return (private(), Some(Segment::Private));
     }
-    let shared = Shared::attach(&afflux_node::shared::default_path());
+    let shared = Shared::of(environment.segment);
     let error = match shared.map(|shared| (shared, shared.tenant(&environment.job))) {
-        Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), false),
+        Ok((shared, Ok(tenant))) => return (Some((shared, tenant)), Some(environment.segment)),
         Ok((_, Err(full))) => full.to_string(),
         Err(error) => error.to_string(),
     };
     let folder = environment.folder.as_deref().unwrap_or_default();
     tell_once(folder, "private", &format!("{error}; each process is regulated by itself"));
-    (private(), true)
+    (private(), Some(Segment::Private))
 }
 
 /// Tells people something that concerns all programs of a run, unless one of them has told it: then
@@ -228,6 +238,7 @@ fn new_counters() -> bool {
         let folder = String::from_utf8_lossy(&run.folder);
         let text = format!("no room for counters in {folder}; the report is not complete");
         tell_once(&run.folder, "counters", &text);
+        note_lost(run);
     }
     let Some(words) = words else { return false };
     COUNTERS.store(words.as_ptr().cast_mut(), Relaxed);
@@ -235,21 +246,73 @@ fn new_counters() -> bool {
     tally.set(Word::Pid, pid);
     tally.set(Word::Parent, parent);
     tally.set(Word::Started, now.as_nanos());
+    tally.set(Word::Private, run.is_private().into());
     let mut buffer = [0; 256];
     if let Some(program) = raw::read_link(b"/proc/self/exe\0", &mut buffer) {
         tally.name_program(program);
     }
-    if let Some((read, written)) = kernel_counts(&tally) {
-        tally.set(Word::KernelReadAtStart, read);
-        tally.set(Word::KernelWrittenAtStart, written);
+    if let Some(counts) = kernel_counts(&tally, PROCESS) {
+        tally.set(Word::KernelReadAtStart, counts.read);
+        tally.set(Word::KernelWrittenAtStart, counts.written);
     }
+    // What was read until now is in that count, or in that of the parent.
+    shared::take_bytes_read();
     tally.set(Word::Magic, tally::MAGIC);
     true
 }
 
-/// What the kernel has counted for this process so far: bytes read, bytes written.
-pub(crate) fn kernel_counts(tally: &Tally<'_>) -> Option<(u64, u64)> {
-    let fd = raw::open(b"/proc/self/io\0", libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
+/// Has the run know that it will not find the counters of this program.
+fn note_lost(run: &Run) {
+    let path = [&run.folder, lost::FILE.as_bytes(), b"\0"].concat();
+    let Some(fd) = raw::open(&path, libc::O_RDWR | libc::O_CLOEXEC, 0) else { return };
+    // The run has made the file with its memory, while there was some.
+    if let Some(words) = raw::map_words(Some(fd), Lost::WORDS) {
+        words[Lost::Programs as usize].fetch_add(1, Relaxed);
+        words[Lost::Private as usize].fetch_add(run.is_private().into(), Relaxed);
+    }
+    raw::close(fd);
+}
+
+/// Before the program ends or becomes another: counts what the controllers have read, which asked
+/// the kernel who lives.
+pub(crate) fn count_own() {
+    if active().is_some() {
+        tally().add(Word::OwnRead, shared::take_bytes_read());
+    }
+}
+
+/// Makes a call within which the C library reads files for itself, past the names that this library
+/// defines, and counts what it read. Not for calls that programs make often.
+pub(crate) fn within_library<R>(real: impl FnOnce() -> R) -> R {
+    let look = || hook(None, |_| kernel_counts(&tally(), THREAD));
+    let before = look();
+    let result = real();
+    if let Some((before, after)) = before.zip(look()) {
+        let bytes = after.read.saturating_sub(before.read + before.looked_at);
+        if bytes > 0 {
+            count(Call::LibraryRead, Kind::File, bytes as isize);
+            tally().escape(Cause::CLibrary, bytes);
+        }
+    }
+    result
+}
+
+/// What the kernel has counted: bytes read and written, and bytes of the text that says so, which
+/// it counts as read after that.
+pub(crate) struct Counts {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
+    pub(crate) looked_at: u64,
+}
+
+/// Where the kernel tells the counts of this process.
+pub(crate) const PROCESS: &[u8] = b"/proc/self/io\0";
+/// The same of this thread alone.
+const THREAD: &[u8] = b"/proc/thread-self/io\0";
+
+/// What the kernel has counted so far.
+pub(crate) fn kernel_counts(tally: &Tally<'_>, of: &[u8]) -> Option<Counts> {
+    let fd = raw::open(of, libc::O_RDONLY | libc::O_CLOEXEC, 0)?;
     let mut buffer = [0; 256];
     let length = raw::read_at(fd, &mut buffer, 0);
     raw::close(fd);
@@ -260,7 +323,8 @@ pub(crate) fn kernel_counts(tally: &Tally<'_>) -> Option<(u64, u64)> {
         let digits = line.iter().filter(|byte| byte.is_ascii_digit());
         Some(digits.fold(0_u64, |sum, digit| sum.wrapping_mul(10) + u64::from(digit - b'0')))
     };
-    Some((field(b"rchar:")?, field(b"wchar:")?))
+    let looked_at = text.len() as u64;
+    Some(Counts { read: field(b"rchar:")?, written: field(b"wchar:")?, looked_at })
 }
 
 /// In a forked child: counters of its own, in which the paths have the same numbers.

@@ -43,4 +43,5 @@ unsafe extern "C" fn start(_: c_int, _: *const *const c_char, environment: *cons
 extern "C" fn end() {
     // What comes after this, the C library's last writes, is counted as ever, in the mapped file.
     stream::count_last();
+    run::count_own();
 }

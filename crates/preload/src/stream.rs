@@ -56,7 +56,12 @@ const _: () =
 struct Wide {
     read_ptr: *mut libc::wchar_t,
     read_end: *mut libc::wchar_t,
-    others: [*mut libc::wchar_t; 6],
+    read_base: *mut libc::wchar_t,
+    write_base: *mut libc::wchar_t,
+    write_ptr: *mut libc::wchar_t,
+    write_end: *mut libc::wchar_t,
+    buffer_base: *mut libc::wchar_t,
+    buffer_end: *mut libc::wchar_t,
     save_base: *mut libc::wchar_t,
     backup_base: *mut libc::wchar_t,
     save_end: *mut libc::wchar_t,
@@ -68,6 +73,61 @@ pub(crate) struct Stream(*const Head);
 
 /// Set in a stream whose next bytes are those that the program has pushed back into it.
 const IN_BACKUP: c_int = 0x100;
+
+/// Set in a stream that cannot be read.
+const NO_READS: c_int = 4;
+
+/// What a stream's buffer holds of its file, and where: addresses, but for the last.
+#[derive(Clone, Copy)]
+pub(crate) struct Filled {
+    /// Whether the stream can be read.
+    pub(crate) reads: bool,
+    pub(crate) buffer: usize,
+    /// Bytes of the buffer; zero before there is one.
+    pub(crate) size: usize,
+    pub(crate) at: usize,
+    /// Zero while what was pushed back is read.
+    pub(crate) base: usize,
+    pub(crate) end: usize,
+    /// Where in the file the buffer ends, as far as the C library knows; else negative.
+    pub(crate) position: i64,
+}
+
+/// The buffer of a stream's wide characters, and where the next one is put in it.
+#[derive(Clone, Copy)]
+pub(crate) struct WidePlace {
+    base: *const libc::wchar_t,
+    at: *const libc::wchar_t,
+    end: *const libc::wchar_t,
+}
+
+impl WidePlace {
+    /// The `count` characters that were put into the buffer since `before`, in one or two parts:
+    /// once full, it is written and filled anew from its start, and keeps what is not overwritten.
+    /// None when they are no longer there, or more were written than it keeps.
+    pub(crate) fn put_since(
+        self,
+        before: Self,
+        count: usize,
+    ) -> Option<[&'static [libc::wchar_t]; 2]> {
+        let from = if before.base == self.base { before.at } else { self.base };
+        let wide = size_of::<libc::wchar_t>();
+        let between = |one: *const libc::wchar_t, other: *const libc::wchar_t| {
+            let bytes = other.addr().checked_sub(one.addr())?;
+            bytes.is_multiple_of(wide).then_some(bytes / wide)
+        };
+        let [head, tail] = match between(from, self.at) {
+            Some(put) if put == count => [(from, put), (from, 0)],
+            Some(_) => return None,
+            None => [(from, between(from, self.end)?), (self.base, between(self.base, self.at)?)],
+        };
+        if from.is_null() || head.1 + tail.1 != count {
+            return None;
+        }
+        // SAFETY: the stream's own buffer, between its own marks; see the module. Nobody keeps it.
+        Some([head, tail].map(|(at, length)| unsafe { std::slice::from_raw_parts(at, length) }))
+    }
+}
 
 /// The part of a stream's buffer that was read and not yet asked for, and how many bytes that were
 /// pushed back come before it.
@@ -150,6 +210,40 @@ impl Stream {
             let at = (&raw const (*wide).save_base).read_volatile().addr();
             let main = at < (&raw const (*wide).save_end).read_volatile().addr();
             Some(WideAhead { at, is_empty: is_empty && !main })
+        }
+    }
+
+    /// What its buffer holds of the file, and where.
+    pub(crate) fn filled(self) -> Filled {
+        // SAFETY: see the module.
+        unsafe {
+            let flags = (&raw const (*self.0).flags).read_volatile();
+            let buffer = (&raw const (*self.0).buffer_base).read_volatile().addr();
+            let buffer_end = (&raw const (*self.0).buffer_end).read_volatile().addr();
+            let at = (&raw const (*self.0).read_ptr).read_volatile().addr();
+            let base = (&raw const (*self.0).read_base).read_volatile().addr();
+            Filled {
+                reads: flags & NO_READS == 0,
+                buffer,
+                size: buffer_end.saturating_sub(buffer),
+                at,
+                base: if flags & IN_BACKUP == 0 { base } else { 0 },
+                end: (&raw const (*self.0).read_end).read_volatile().addr(),
+                position: (&raw const (*self.0).offset).read_volatile(),
+            }
+        }
+    }
+
+    /// Where the next wide character is put in its buffer; none in a stream that has none.
+    pub(crate) fn wide_place(self) -> Option<WidePlace> {
+        // SAFETY: see the module; the part is there as long as the stream is.
+        unsafe {
+            let wide = (&raw const (*self.0).wide).read_volatile();
+            (!wide.is_null()).then(|| WidePlace {
+                base: (&raw const (*wide).buffer_base).read_volatile(),
+                at: (&raw const (*wide).write_ptr).read_volatile(),
+                end: (&raw const (*wide).buffer_end).read_volatile(),
+            })
         }
     }
 

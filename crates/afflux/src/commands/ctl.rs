@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use afflux_node::shared::{self, Mode, Shared};
+use afflux_node::shared::{self, AttachError, Mode, Segment, Shared};
 use clap::Subcommand;
 
 use crate::failure::{Failure, Status};
@@ -37,6 +37,18 @@ enum Action {
     Pause,
     /// Hold requests again as the setting says
     Resume,
+    /// As root: have all users of this node share its controllers, each job its windows, instead of
+    /// each user having some
+    #[command(subcommand)]
+    Segment(SegmentAction),
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum SegmentAction {
+    /// Keep a segment for the node, until it is dropped or the machine ends
+    Keep,
+    /// Remove it, when no run uses it
+    Drop,
 }
 
 const EXAMPLES: &str = "\
@@ -45,10 +57,14 @@ Examples:
   afflux ctl set --rules better.rules
   afflux ctl set --policy fixed:4 --run 4711
   afflux ctl pause
-  afflux ctl resume";
+  afflux ctl resume
+  afflux ctl segment keep          as root; users trust each other then (docs/run.md)";
 
 /// Runs the command.
 pub(crate) fn run(args: &CtlArgs, out: &mut dyn Write) -> Result<Status, Failure> {
+    if let Action::Segment(action) = args.action {
+        return segment(action, args.json, out);
+    }
     let runs = under_way();
     if matches!(args.action, Action::List) {
         return list(&runs, args.json, out);
@@ -57,10 +73,19 @@ pub(crate) fn run(args: &CtlArgs, out: &mut dyn Write) -> Result<Status, Failure
     if about.mode == "observe" {
         return Err(Failure::input(format!("run {} observes: nothing is held in it", about.pid)));
     }
-    let shared = Shared::attach(&shared::default_path()).map_err(Failure::broken)?;
+    let shared = match about.segment.as_deref().and_then(Segment::named) {
+        Some(segment @ (Segment::Node | Segment::User)) => Shared::of(segment),
+        _ => {
+            return Err(Failure::input(format!(
+                "each process of run {} is regulated by itself: nobody else can change that",
+                about.pid
+            )));
+        }
+    };
+    let shared = shared.map_err(Failure::broken)?;
     let tenant = shared.tenant(&about.job).map_err(Failure::broken)?;
     match &args.action {
-        Action::List => {}
+        Action::List | Action::Segment(_) => {}
         Action::Show => return show(&shared, tenant, args.json, out),
         Action::Set(flags) => {
             let setting = flags.setting()?;
@@ -76,7 +101,7 @@ pub(crate) fn run(args: &CtlArgs, out: &mut dyn Write) -> Result<Status, Failure
         let (generation, mode, text) = setting.unwrap_or((0, Mode::Gate, String::new()));
         let state = serde_json::json!({
             "run": about.pid, "generation": generation, "paused": mode == Mode::Pause,
-            "setting": text,
+            "setting": text, "segment": about.segment,
         });
         writeln!(out, "{state}")?;
     }
@@ -101,11 +126,46 @@ fn list(runs: &[About], json: bool, out: &mut dyn Write) -> Result<Status, Failu
         writeln!(out)?;
         return Ok(Status::Done);
     }
-    let mut table = table(&["run", "mode", "command"]);
+    let mut table = table(&["run", "mode", "windows of", "command"]);
     for about in runs {
-        table.add_row([about.pid.to_string(), about.mode.clone(), about.command.join(" ")]);
+        let segment = match about.segment.as_deref() {
+            Some("private") => "each process",
+            Some(segment) => segment,
+            None => "",
+        };
+        let (run, command) = (about.pid.to_string(), about.command.join(" "));
+        table.add_row([run, about.mode.clone(), segment.to_owned(), command]);
     }
     writeln!(out, "{table}")?;
+    Ok(Status::Done)
+}
+
+/// Keeps or drops the node's segment.
+fn segment(action: SegmentAction, json: bool, out: &mut dyn Write) -> Result<Status, Failure> {
+    let (changed, kept) = match action {
+        SegmentAction::Keep => (shared::keep(), true),
+        SegmentAction::Drop => (shared::drop_kept(), false),
+    };
+    let changed = changed.map_err(|error| match &error {
+        AttachError::System { .. } if !rustix::process::geteuid().is_root() => {
+            Failure::input(format!("{error}: only root can"))
+        }
+        AttachError::System { .. } => Failure::broken(error),
+        _ => Failure::input(error.to_string()),
+    })?;
+    let path = Segment::Node.path().unwrap_or_default();
+    let path = path.to_string_lossy();
+    if json {
+        let state = serde_json::json!({ "file": path, "kept": kept, "changed": changed });
+        writeln!(out, "{state}")?;
+        return Ok(Status::Done);
+    }
+    match (kept, changed) {
+        (true, true) => writeln!(out, "{path} is kept: runs that start from now on use it")?,
+        (true, false) => writeln!(out, "{path} is kept already")?,
+        (false, true) => writeln!(out, "{path} is gone: runs use the controllers of their users")?,
+        (false, false) => writeln!(out, "no segment is kept for this node")?,
+    }
     Ok(Status::Done)
 }
 

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use afflux_core::setting::Setting;
 use afflux_core::units::Span;
 use afflux_node::clock;
+use afflux_node::shared::Segment;
 
 use crate::commands::guard::exit_code;
 use crate::failure::{Failure, Status};
 use crate::run::collect::Gathered;
 use crate::run::folder::{self, About};
-use crate::run::job::{self, Joined};
+use crate::run::job::{self, Joined, Of};
 use crate::run::launch::{self, Ended};
 use crate::run::record::{FORMAT, RunRecord, VERSION};
 use crate::run::{library, show};
@@ -48,6 +49,10 @@ pub(crate) struct RunArgs {
     /// should [default: the batch system's job, else none but this run]
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
+    /// Share them with the runs of other users of that name, too, where the node's controllers are
+    /// kept (`afflux ctl segment keep`)
+    #[arg(long, requires = "job")]
+    common: bool,
     /// A request that was held for this long goes all the same
     #[arg(long, value_name = "TIME", default_value = "60s")]
     patience: Span,
@@ -109,17 +114,23 @@ pub(crate) fn run(
     let setting = args.setting.setting()?;
     job::check(&setting)?;
     let roots = roots(&args.root)?;
-    let about = About {
-        pid: std::process::id(),
-        job: job::name(args.job.as_deref()),
-        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        mode: mode.name().to_owned(),
-    };
-    let folder = folder::make(&about)?;
+    let job = job::name(args.job.as_deref(), if args.common { Of::All } else { Of::User });
     let in_force = match mode {
         Mode::Observe => None,
-        _ => job::join(&about.job, &setting, talk)?,
+        _ => job::join(&job, &setting, talk)?,
     };
+    let segment = in_force.as_ref().map_or(Segment::Private, |joined| joined.segment);
+    if args.common && mode != Mode::Observe && segment != Segment::Node {
+        writeln!(talk, "afflux: nothing is kept for the node: no other user's run shares windows")?;
+    }
+    let about = About {
+        pid: std::process::id(),
+        job,
+        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        mode: mode.name().to_owned(),
+        segment: (mode != Mode::Observe).then(|| segment.name().to_owned()),
+    };
+    let folder = folder::make(&about)?;
     let mut record = blank(&about, &setting, &roots);
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
@@ -130,6 +141,7 @@ pub(crate) fn run(
     command.env("AFFLUX_ROOTS", roots.join(":"));
     // Without a job at the node's controllers, each process has some of its own.
     command.env("AFFLUX_JOB", in_force.as_ref().map_or("", |_| &about.job));
+    command.env("AFFLUX_SEGMENT", segment.name());
     command.env("AFFLUX_SETTING", &setting.label);
     command.env("AFFLUX_PATIENCE", args.patience.as_secs_f64().ceil().to_string());
     let (ended, gathered) = under_the_library(&mut command, folder.path(), &mut record, in_force)?;
@@ -180,7 +192,9 @@ fn blank(about: &About, setting: &Setting, roots: &[String]) -> RunRecord {
         exits: Vec::new(),
         programs: 0,
         processes: 0,
+        segments: about.segment.iter().cloned().collect(),
         private: 0,
+        lost: 0,
         left_running: 0,
         faults: 0,
         kernel: Default::default(),
@@ -252,6 +266,7 @@ fn complete(record: &mut RunRecord, ended: &Ended, gathered: Gathered) {
     record.programs = gathered.programs;
     record.processes = gathered.processes;
     record.private = gathered.private;
+    record.lost = gathered.lost;
     record.faults = gathered.faults;
     record.seen = gathered.seen;
     record.loader = gathered.loader;

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use afflux_node::calls::{CALLS, Cause, Treatment};
+use afflux_node::lost::{self, Lost};
 use afflux_node::tally::{PathTold, TallyError, Told, Word};
 
 use crate::run::record::{Bytes, CallRecord, EscapeRecord, PathRecord, Seen};
@@ -19,8 +20,10 @@ pub(crate) struct Gathered {
     pub(crate) programs: u64,
     /// Processes.
     pub(crate) processes: u64,
-    /// Those whose controllers were their own.
+    /// Those whose controllers were their own, also of those whose counters found no room.
     pub(crate) private: u64,
+    /// Programs whose counters found no room: what they did is missing in all that follows.
+    pub(crate) lost: u64,
     /// Errors inside the library.
     pub(crate) faults: u64,
     /// What passed through it.
@@ -78,6 +81,9 @@ impl Gathered {
         }
         if all {
             self.settle_loader();
+            let told = fs::read(folder.join(lost::FILE)).unwrap_or_default();
+            self.lost += Lost::Programs.told(&told).unwrap_or(0);
+            self.private += Lost::Private.told(&told).unwrap_or(0);
         }
     }
 

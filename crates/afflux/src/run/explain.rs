@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use afflux_core::limits::HoldReason;
 
 use crate::run::record::{PathRecord, RunRecord};
-use crate::run::show::span;
+use crate::run::show::{held, span};
 use crate::tables::number;
 
 /// What each reason means and what to do about it.
@@ -46,9 +46,10 @@ pub(crate) fn explain(run: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
     let (runs, processes) = (run.runs, run.processes);
     writeln!(
         out,
-        "{runs} run(s), {processes} process(es), {} s, {}",
+        "{runs} run(s), {processes} process(es), {} s, {}, {}",
         number(run.seconds),
-        run.mode
+        run.mode,
+        held(run)
     )?;
     if paths.is_empty() {
         let why = match run.mode.as_str() {

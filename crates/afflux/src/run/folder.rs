@@ -3,8 +3,10 @@
 //! often.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use afflux_node::lost::{self, Lost};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -26,6 +28,9 @@ pub(crate) struct About {
     pub(crate) command: Vec<String>,
     /// Observe, gate or write-behind.
     pub(crate) mode: String,
+    /// Whose controllers it uses: the node's, the user's, or each process its own (private). An
+    /// observer uses none.
+    pub(crate) segment: Option<String>,
 }
 
 /// Where folders of runs lie, best first.
@@ -42,10 +47,14 @@ pub(crate) fn make(about: &About) -> Result<TempDir, Failure> {
     };
     let mut why = None;
     for place in places() {
-        match tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place) {
+        // What a user runs is nobody else's business.
+        let mine = fs::Permissions::from_mode(0o700);
+        match tempfile::Builder::new().prefix(PREFIX).permissions(mine).tempdir_in(&place) {
             Ok(folder) => {
                 let text = serde_json::to_vec(about)?;
-                match fs::write(folder.path().join(ABOUT), text) {
+                let made = fs::write(folder.path().join(lost::FILE), Lost::NONE)
+                    .and_then(|()| fs::write(folder.path().join(ABOUT), text));
+                match made {
                     Ok(()) => return Ok(folder),
                     // It may be full.
                     Err(error) => why = Some(error),
@@ -78,8 +87,12 @@ pub(crate) fn under_way() -> Vec<About> {
     found
 }
 
+/// Whether it is the folder of a run of this user. Root could look at all of them, but the
+/// controllers of other users are not its own.
 fn is_run(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+    let is_named = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
+    let user = rustix::process::geteuid().as_raw();
+    is_named && fs::symlink_metadata(path).is_ok_and(|folder| folder.uid() == user)
 }
 
 fn about(folder: &Path) -> Option<About> {

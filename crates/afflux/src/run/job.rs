@@ -4,15 +4,17 @@ use std::io::Write;
 
 use afflux_core::setting::Setting;
 use afflux_node::clock;
-use afflux_node::shared::{self, AttachError, Full, Shared};
+use afflux_node::shared::{self, AttachError, Full, Segment, Shared};
 
 use crate::failure::Failure;
 
-/// A job whose setting is in force in the node's controllers.
+/// A job whose setting is in force in controllers that programs share.
 #[derive(Debug)]
 pub(crate) struct Joined {
     shared: Shared,
     tenant: u32,
+    /// Whose controllers they are.
+    pub(crate) segment: Segment,
 }
 
 impl Joined {
@@ -29,9 +31,18 @@ impl Joined {
     }
 }
 
-/// The job that is `asked` for; else that of the batch system that started this run (Slurm, PBS,
-/// LSF), whose ranks then share windows; else one of this run alone.
-pub(crate) fn name(asked: Option<&str>) -> String {
+/// Whose a job is. Users of one machine do not meet by accident, whatever they call their jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// This user's.
+    User,
+    /// All users', who have agreed on its name.
+    All,
+}
+
+/// The full name of the job that is `asked` for; else of that of the batch system that started this
+/// run (Slurm, PBS, LSF), whose ranks then share windows; else of one of this run alone.
+pub(crate) fn name(asked: Option<&str>, of: Of) -> String {
     let of_batch = || {
         ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"].into_iter().find_map(|variable| {
             let number = std::env::var(variable).ok().filter(|number| !number.is_empty())?;
@@ -39,7 +50,11 @@ pub(crate) fn name(asked: Option<&str>) -> String {
         })
     };
     let own = || format!("run {}-{}", std::process::id(), clock::calendar_secs());
-    asked.map(str::to_owned).or_else(of_batch).unwrap_or_else(own)
+    let name = asked.map(str::to_owned).or_else(of_batch).unwrap_or_else(own);
+    match of {
+        Of::User => format!("{name} of user {}", rustix::process::geteuid().as_raw()),
+        Of::All => format!("{name} of all users"),
+    }
 }
 
 /// Whether programs can keep to a setting: not to limits for clients that know of each other.
@@ -56,37 +71,47 @@ pub(crate) fn check(setting: &Setting) -> Result<(), Failure> {
     )))
 }
 
-/// Tells the node's controllers how the requests of `job` are treated. None where they cannot be
-/// had: each process then has controllers of its own, which read the setting themselves.
+/// Tells the controllers of the node, or where it has none those of the user, how the requests of
+/// `job` are treated. None where neither can be had: each process then has controllers of its own,
+/// which read the setting themselves.
 pub(crate) fn join(
     job: &str,
     setting: &Setting,
     talk: &mut dyn Write,
 ) -> Result<Option<Joined>, Failure> {
-    let path = shared::default_path();
-    let attached = match Shared::attach(&path) {
+    for (segment, instead) in [
+        (Segment::Node, "the controllers of this user are used"),
+        (Segment::User, "each process is regulated by itself"),
+    ] {
+        let why = match attach(segment) {
+            Ok(shared) => match put_in_force(shared, segment, job, setting, talk)? {
+                Ok(joined) => return Ok(Some(joined)),
+                Err(full) => full.to_string(),
+            },
+            Err(AttachError::NotKept) => continue,
+            Err(error) => error.to_string(),
+        };
+        writeln!(talk, "afflux: {why}; {instead}")?;
+    }
+    Ok(None)
+}
+
+fn attach(segment: Segment) -> Result<Shared, AttachError> {
+    match (Shared::of(segment), segment.path()) {
         // What the last program of an older version left behind is in nobody's way.
-        Err(AttachError::Version { .. }) if shared::remove_if_unused(&path) => {
-            Shared::attach(&path)
+        (Err(AttachError::Version { .. }), Some(path))
+            if segment == Segment::User && shared::remove_if_unused(&path) =>
+        {
+            Shared::of(segment)
         }
-        attached => attached,
-    };
-    let joined = match attached {
-        Ok(shared) => put_in_force(shared, job, setting, talk)?.map_err(|full| full.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    match joined {
-        Ok(joined) => Ok(Some(joined)),
-        Err(error) => {
-            writeln!(talk, "afflux: {error}; each process is regulated by itself")?;
-            Ok(None)
-        }
+        (attached, _) => attached,
     }
 }
 
 /// Makes the setting that of the job, unless there is no room for one more.
 fn put_in_force(
     shared: Shared,
+    segment: Segment,
     job: &str,
     setting: &Setting,
     talk: &mut dyn Write,
@@ -107,5 +132,5 @@ fn put_in_force(
             return Ok(Err(full));
         }
     }
-    Ok(Ok(Joined { shared, tenant }))
+    Ok(Ok(Joined { shared, tenant, segment }))
 }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// What the file says it is.
 pub(crate) const FORMAT: &str = "afflux run";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Bytes in both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -222,8 +222,14 @@ pub(crate) struct RunRecord {
     pub(crate) exits: Vec<i32>,
     pub(crate) programs: u64,
     pub(crate) processes: u64,
-    /// Programs with controllers of their own, since the node's could not be used.
+    /// Whose controllers were shared: the node's, the user's, or none, each process having its own
+    /// (private). Without an entry when nothing was to be held.
+    pub(crate) segments: Vec<String>,
+    /// Programs with controllers of their own, since those could not be used.
     pub(crate) private: u64,
+    /// Programs whose counters found no room; they are in nothing of the following but the kernel's
+    /// count.
+    pub(crate) lost: u64,
     pub(crate) left_running: u64,
     /// Errors inside the library.
     pub(crate) faults: u64,
@@ -307,6 +313,9 @@ impl RunRecord {
         self.hosts.extend(other.hosts);
         self.hosts.sort();
         self.hosts.dedup();
+        self.segments.extend(other.segments);
+        self.segments.sort();
+        self.segments.dedup();
         self.exits.extend(other.exits);
         self.remarks.extend(other.remarks);
     }
@@ -316,6 +325,7 @@ impl RunRecord {
         self.programs += other.programs;
         self.processes += other.processes;
         self.private += other.private;
+        self.lost += other.lost;
         self.left_running += other.left_running;
         self.faults += other.faults;
         self.kernel = self.kernel.plus(other.kernel);

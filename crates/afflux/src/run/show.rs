@@ -17,12 +17,25 @@ pub(crate) fn show(run: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         run.mode,
         run.processes,
         number(run.seconds),
-        if run.mode == "observe" { "nothing held" } else { run.setting.as_str() },
+        held(run),
         exits.join(" "),
     )?;
     paths(run, out)?;
     coverage(run, out)?;
     remarks(run, out)
+}
+
+/// What held requests, and who shared it.
+pub(crate) fn held(run: &RunRecord) -> String {
+    if run.mode == "observe" {
+        return "nothing held".to_owned();
+    }
+    let shared = run.segments.iter().map(|segment| match segment.as_str() {
+        "node" => "in windows of the node",
+        "user" => "in windows of the user",
+        _ => "each process by itself",
+    });
+    format!("{}, {}", run.setting, shared.collect::<Vec<_>>().join(" and "))
 }
 
 /// The paths, most bytes first.
@@ -114,7 +127,14 @@ fn remarks(run: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  {} error(s) inside the library: a defect, please report it", run.faults)?;
     }
     if run.private > 0 {
-        writeln!(out, "  {} program(s) had controllers of their own, not the node's", run.private)?;
+        writeln!(out, "  {} program(s) had controllers of their own", run.private)?;
+    }
+    if run.lost > 0 {
+        let lost = run.lost;
+        writeln!(
+            out,
+            "  the counters of {lost} program(s) found no room: what they did is missing"
+        )?;
     }
     if run.left_running > 0 {
         let left = run.left_running;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use afflux_core::class::Class;
@@ -151,9 +151,11 @@ impl CommandTarget {
             return Err(self.failed("running the command", why));
         }
         let gathered = &one.gathered;
-        if gathered.faults > 0 || gathered.private > 0 {
-            let (faults, private) = (gathered.faults, gathered.private);
-            let why = format!("{faults} errors in the library, {private} programs on their own");
+        if gathered.faults > 0 || gathered.private > 0 || gathered.lost > 0 {
+            let why = format!(
+                "{} errors in the library, {} programs on their own, {} without counters",
+                gathered.faults, gathered.private, gathered.lost
+            );
             return Err(self.failed("counting", why));
         }
         if gathered.paths.values().all(|path| path.bytes == 0) {
@@ -191,8 +193,8 @@ impl Target for CommandTarget {
         self.regulate()?;
         let start = clock::now();
         let mut started = Vec::new();
-        for (client, (job, _)) in self.jobs.iter().enumerate() {
-            let begun = Started::start(&self.command, &self.library, job, client, start);
+        for client in 0..self.jobs.len() {
+            let begun = Started::start(self, client, start);
             started.push(begun.map_err(|error| self.failed("starting the command", error))?);
         }
         self.watch(&mut started, run, start);
@@ -215,26 +217,27 @@ struct Started {
 }
 
 impl Started {
-    fn start(
-        command: &str,
-        library: &Path,
-        job: &str,
-        client: usize,
-        start: Time,
-    ) -> Result<Self, Failure> {
-        let (job, pid, mode) = (job.to_owned(), std::process::id(), "gate".to_owned());
-        let about = About { pid, job: job.clone(), command: vec![command.to_owned()], mode };
+    fn start(target: &CommandTarget, client: usize, start: Time) -> Result<Self, Failure> {
+        let (command, (job, joined)) = (&target.command, &target.jobs[client]);
+        let about = About {
+            pid: std::process::id(),
+            job: job.clone(),
+            command: vec![command.clone()],
+            mode: "gate".to_owned(),
+            segment: Some(joined.segment.name().to_owned()),
+        };
         let folder = folder::make(&about)?;
         let errors = File::create(folder.path().join(ERRORS)).map_err(Failure::broken)?;
         let before = std::env::var_os("LD_PRELOAD");
-        let preload = library::preload(library, before.as_deref())?;
+        let preload = library::preload(&target.library, before.as_deref())?;
         let executable = std::env::current_exe().map_err(Failure::broken)?;
         let guard = Command::new(executable)
             .args([guard::NAME, "--at-once", "--", &under(&preload, command)?])
             .env("AFFLUX_RUN", folder.path())
             .env("AFFLUX_MODE", &about.mode)
             .env("AFFLUX_ROOTS", "")
-            .env("AFFLUX_JOB", &job)
+            .env("AFFLUX_JOB", job)
+            .env("AFFLUX_SEGMENT", joined.segment.name())
             .env("AFFLUX_SETTING", "none")
             .env("AFFLUX_PATIENCE", "60")
             .env("AFFLUX_START", start.as_nanos().to_string())

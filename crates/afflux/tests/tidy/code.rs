@@ -31,6 +31,7 @@ const UNSAFE: &[&str] = &[
     "crates/preload/src/wrap/descriptors.rs",
     "crates/preload/src/wrap/durable.rs",
     "crates/preload/src/wrap/files.rs",
+    "crates/preload/src/wrap/library.rs",
     "crates/preload/src/wrap/process.rs",
     "crates/preload/src/wrap/streams.rs",
     "crates/preload/src/wrap/text.rs",

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use afflux_node::shared::{Segment, Shared};
 use serde_json::Value;
 
 use crate::built;
@@ -41,6 +42,14 @@ impl Ran {
             let files = program.saturating_sub(of(&seen["other"]));
             (of(&seen["regulated"]) + of(&seen["files"]), files)
         })
+    }
+
+    /// The same, with what is known to have escaped: bytes accounted for, and those of the kernel.
+    pub(crate) fn accounted(&self) -> [(u64, u64); 2] {
+        let escaped = ["read", "written"].map(|way| self.report["seen"]["escaped"][way].as_u64());
+        let [read, written] = self.coverage();
+        [(read, escaped[0]), (written, escaped[1])]
+            .map(|((seen, counted), escaped)| (seen + escaped.unwrap(), counted))
     }
 
     /// Calls of a class, and the bytes of regulated files that they moved.
@@ -128,6 +137,17 @@ pub(crate) fn has_by(program: &str, command: &str) -> bool {
 /// A directory on the disk that the build is on, so that there is storage behind it.
 pub(crate) fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+/// The controllers that runs of this user use here.
+pub(crate) fn controllers() -> Shared {
+    Shared::of(Segment::Node).or_else(|_| Shared::of(Segment::User)).unwrap()
+}
+
+/// The number of a job of this user there.
+pub(crate) fn tenant(shared: &Shared, job: &str) -> u32 {
+    let user = rustix::process::geteuid().as_raw();
+    shared.tenant(&format!("{job} of user {user}")).unwrap()
 }
 
 /// A command line for a shell.

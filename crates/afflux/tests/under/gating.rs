@@ -82,7 +82,7 @@ fn reads_are_held_when_the_page_cache_lacks_them_and_only_then() {
     let program = compile(dir.path(), "reads", include_str!("reads.c"));
     let program = program.to_str().unwrap();
     std::fs::write(dir.path().join("data"), vec![7; 4 << 20]).unwrap();
-    for how in ["read", "pread", "fread"] {
+    for how in ["read", "pread", "fread", "fseek"] {
         let cold = under(dir.path(), &["--policy", "fixed:8"], &[program, how, "cold"]);
         let cold = cold.expect_success();
         // Read outside of the library, so that the page cache has all of it.

@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use afflux_core::path::HoldTotals;
 use afflux_core::units::{Span, Time};
 use afflux_node::clock;
-use afflux_node::shared::{PathId, Shared, default_path};
+use afflux_node::shared::{PathId, Shared};
 
 use crate::built::{afflux_run, compile};
-use crate::common::on_disk;
+use crate::common::{controllers, on_disk, tenant};
 
 /// How many points: 50, or what `AFFLUX_KILLS` says.
 fn kills() -> u64 {
@@ -59,7 +59,7 @@ impl Executioner {
 
 /// Requests of a job that are counted as on their way, and its paths.
 pub(crate) fn of_job(shared: &Shared, job: &str) -> (u32, Vec<PathId>) {
-    let tenant = shared.tenant(job).unwrap();
+    let tenant = tenant(shared, job);
     let paths = shared.paths().into_iter().filter(|path| path.key.tenant == tenant);
     paths.fold((0, Vec::new()), |(in_flight, mut ids), path| {
         ids.push(shared.path(path.key).unwrap());
@@ -93,7 +93,7 @@ fn killed_at_any_system_call_nothing_leaks() {
         return executioner.end();
     }
     assert!(how == "ended" && all > 200, "{how} {all}");
-    let shared = Shared::attach(&default_path()).unwrap();
+    let shared = controllers();
     let (mut killed, mut holding) = (0, 0);
     for number in 0..kills() {
         // Spread over all points, the last of which may not come: threads do not repeat themselves.

@@ -13,4 +13,5 @@ mod measured;
 mod mounts;
 mod programs;
 mod traps;
+mod users;
 mod waits;

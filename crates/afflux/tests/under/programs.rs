@@ -137,6 +137,11 @@ fn cargo_builds_what_it_builds_without() {
         assert!(ran.escapes("mmap") > 0, "{}", ran.report["escapes"]);
         assert!(ran.bytes("write") > 100_000, "{}", ran.report["paths"]);
         assert!(written.0 as f64 >= 0.99 * written.1 as f64, "{written:?}");
+        // Each of these programs has the C library look for its stack in its table of mappings,
+        // which is a tenth of what so small a build reads.
+        assert!(ran.escapes("c-library") >= 5, "{}", ran.report["escapes"]);
+        let [known, _] = ran.accounted();
+        assert!(known.0 as f64 >= 0.99 * known.1 as f64 && known.0 <= known.1, "{known:?}");
     }
 }
 
@@ -201,9 +206,9 @@ fn everyday_programs_give_the_same_as_without() {
         let [read, written] = ran.coverage();
         println!("{arguments:?}: {read:?} {written:?}");
         assert!(written.0 as f64 >= 0.99 * written.1 as f64, "{written:?}");
-        // What the C library reads for itself (locales, names of users) in each of 80 processes is
-        // seen by nobody: 5% of this little.
-        assert!(read.0 as f64 >= 0.94 * read.1 as f64, "{read:?}");
+        assert!(read.0 as f64 >= 0.97 * read.1 as f64, "{read:?}");
+        let [known, _] = ran.accounted();
+        assert!(known.0 as f64 >= 0.99 * known.1 as f64, "{known:?} {}", ran.report["escapes"]);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Reads 64 scattered pages of a file in one of three ways, after the page cache was told to forget
+/* Reads 64 scattered pages of a file in one of four ways, after the page cache was told to forget
  * it (cold), or as it is (warm); or as it is, on a kernel that does not tell what the page cache has
  * (untold), as those before 6.5. */
 #define _GNU_SOURCE
@@ -52,6 +52,10 @@ int main(int count, char **arguments)
         } else if (strcmp(arguments[1], "read") == 0) {
             lseek(fd, at, SEEK_SET);
             got = read(fd, page, PAGE);
+        } else if (strcmp(arguments[1], "fseek") == 0) {
+            /* The C library reads the page to set the position, and nothing after. */
+            fseek(file, at + 1, SEEK_SET);
+            got = fread(page, 1, 100, file) == 100 ? PAGE : 0;
         } else {
             fseek(file, at, SEEK_SET);
             got = fread(page, 1, PAGE, file);

@@ -35,6 +35,9 @@ int main(void)
         fputws(L"gr\u00fc\u00dfe und k\u00fcsse\n", wide);
         fputwc(L'\u20ac', wide);
     }
+    for (int i = 0; i < 30000; i++) {
+        fwprintf(wide, L"%d gr\u00fc\u00dfe und %ls\n", i, L"\u20ac\u20ac\u20ac\u20ac");
+    }
     fclose(wide);
     FILE *in = open_or_end("narrow", "r");
     char line[256], word[256];
@@ -50,6 +53,20 @@ int main(void)
     while (getc_unlocked(in) != EOF) {
     }
     fclose(in);
+    FILE *sought = open_or_end("narrow", "r");
+    for (int i = 0; i < 300; i++) {
+        if (i % 3 == 0) {
+            fseek(sought, i * 7919L % 900000, SEEK_SET);
+        } else if (i % 3 == 1) {
+            fseeko(sought, -(i * 6007L % 900000), SEEK_END);
+        } else {
+            fseek(sought, 5000, SEEK_CUR);
+        }
+        if (fread(word, 1, 100, sought) != 100) {
+            return 1;
+        }
+    }
+    fclose(sought);
     FILE *appended = open_or_end("narrow", "r+");
     char block[5000];
     if (fread(block, 1, sizeof block, appended) != sizeof block) {

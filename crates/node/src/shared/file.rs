@@ -20,14 +20,20 @@ pub(super) fn open(path: &CStr) -> Result<Memory, AttachError> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(file) => {
-                check(&file)?;
-                return Memory::of_file(file.as_fd(), path).map_err(failed("map"));
+                check_ours(&file)?;
+                return map(&file, path);
             }
-            Err(Errno::NOENT) => create(path)?,
+            Err(Errno::NOENT) => create(path, Mode::RUSR | Mode::WUSR)?,
             Err(error) => return Err(AttachError::System { doing: "open", error }),
         }
     }
     Err(AttachError::System { doing: "open", error: Errno::NOENT })
+}
+
+/// Maps `file`, which stands at `path` and is a segment of this version, whoever it belongs to.
+pub(super) fn map(file: &OwnedFd, path: &CStr) -> Result<Memory, AttachError> {
+    check_layout(file)?;
+    Memory::of_file(file.as_fd(), path).map_err(failed("map"))
 }
 
 /// Removes the segment at `path` unless a process that can be looked at has it mapped; whether it
@@ -44,7 +50,7 @@ pub fn remove_if_unused(path: &CStr) -> bool {
     !is_used && rustix::fs::unlink(path).is_ok()
 }
 
-fn failed(doing: &'static str) -> impl Fn(Errno) -> AttachError {
+pub(super) fn failed(doing: &'static str) -> impl Fn(Errno) -> AttachError {
     move |error| AttachError::System { doing, error }
 }
 
@@ -57,8 +63,8 @@ fn head() -> [u8; 24] {
     head
 }
 
-/// Whether `file` is a segment of ours that nobody else can touch.
-fn check(file: &OwnedFd) -> Result<(), AttachError> {
+/// Whether nobody else can touch `file`.
+fn check_ours(file: &OwnedFd) -> Result<(), AttachError> {
     let stat = rustix::fs::fstat(file).map_err(failed("look at"))?;
     let mode = stat.st_mode & 0o7777;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -67,6 +73,12 @@ fn check(file: &OwnedFd) -> Result<(), AttachError> {
     if stat.st_uid != rustix::process::geteuid().as_raw() || mode != 0o600 {
         return Err(AttachError::NotOurs { owner: stat.st_uid, mode });
     }
+    Ok(())
+}
+
+/// Whether `file` is a segment of this version.
+fn check_layout(file: &OwnedFd) -> Result<(), AttachError> {
+    let stat = rustix::fs::fstat(file).map_err(failed("look at"))?;
     let mut found = [0; 24];
     let read = rustix::io::pread(file, &mut found[..], 0).map_err(failed("read"))?;
     let expected = head();
@@ -84,13 +96,13 @@ fn check(file: &OwnedFd) -> Result<(), AttachError> {
 }
 
 /// Makes an empty segment and gives it the name `path`, unless another has it by then.
-fn create(path: &CStr) -> Result<(), AttachError> {
+pub(super) fn create(path: &CStr, mode: Mode) -> Result<(), AttachError> {
     let directory = Text::directory_of(path).ok_or(AttachError::Foreign)?;
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::TMPFILE;
     let file = rustix::fs::open(directory.as_str(), flags, Mode::RUSR | Mode::WUSR)
         .map_err(failed("make"))?;
     // The mask of the process may have taken rights away, also from ourselves.
-    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed("make"))?;
+    rustix::fs::fchmod(&file, mode).map_err(failed("make"))?;
     rustix::fs::ftruncate(&file, size_of::<Image>() as u64).map_err(failed("make"))?;
     let written = rustix::io::pwrite(&file, &head(), 0).map_err(failed("make"))?;
     if written != head().len() {

@@ -4,6 +4,8 @@
 //! began, and a digest of the start vector that the kernel gave to its program, which differs after
 //! an `exec`. Being one word, it is written and taken over as a whole.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -13,6 +15,15 @@ use super::text::Text;
 /// Bits of the process number, which Linux keeps below 2^22, and of the time it began at.
 const PID_BITS: u32 = 22;
 const BEGAN_BITS: u32 = 26;
+
+/// Bytes that were read from `/proc` and not yet asked for, see [`take_bytes_read`].
+static BYTES_READ: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that this process has read here since it last asked: the kernel counts them as the
+/// program's, which did not read them. A forked child begins with its parent's.
+pub fn take_bytes_read() -> u64 {
+    BYTES_READ.swap(0, Relaxed)
+}
 
 /// This process. Reads `/proc`; what that does not tell counts as zero.
 pub fn own() -> u64 {
@@ -83,6 +94,7 @@ fn look(name: Text) -> Result<Look, Errno> {
     let file = rustix::fs::open(name.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut bytes = [0; 1024];
     let length = rustix::io::read(&file, &mut bytes[..])?;
+    BYTES_READ.fetch_add(length as u64, Relaxed);
     Ok(Look { bytes, length })
 }
 

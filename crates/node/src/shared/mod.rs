@@ -35,6 +35,7 @@ mod lanes;
 mod memory;
 mod names;
 mod paths;
+mod segment;
 mod settings;
 mod step;
 mod sweep;
@@ -43,7 +44,7 @@ mod text;
 mod thread;
 mod turns;
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::sync::atomic::Ordering::SeqCst;
 
 use afflux_core::path::{HoldTotals, PathKey, PathState, Ruling};
@@ -51,7 +52,9 @@ use afflux_core::rules::Hits;
 use afflux_core::units::{Span, Time};
 
 pub use file::remove_if_unused;
+pub use identity::take_bytes_read;
 pub use jobs::FIRST_NAMED;
+pub use segment::{Segment, drop_kept, keep, keep_in};
 
 use gate::End;
 use hand::Place;
@@ -71,8 +74,8 @@ pub struct Shared {
 pub enum AttachError {
     /// Its layout is another version's.
     #[error(
-        "the node's segment has layout {found} and this program {ours}: it regulates its own \
-         requests only; end the programs of the other version and remove the segment"
+        "the segment has layout {found} and this program knows {ours}: end the programs of the \
+         other version and remove the segment"
     )]
     Version {
         /// The version that was found.
@@ -91,6 +94,29 @@ pub enum AttachError {
         /// Its permissions.
         mode: u32,
     },
+    /// Nobody keeps one for the node.
+    #[error("no segment is kept for this node")]
+    NotKept,
+    /// Others than those who may keep the node's could have put it there, or change who may use it.
+    #[error(
+        "the node's segment is refused: its {part} is a {kind} of user {owner} with mode {mode:o}, \
+         and must be {must}"
+    )]
+    Untrusted {
+        /// The directory, or the file.
+        part: &'static str,
+        /// What it is.
+        kind: &'static str,
+        /// User who owns it.
+        owner: u32,
+        /// Its permissions.
+        mode: u32,
+        /// What it has to be.
+        must: &'static str,
+    },
+    /// Programs use what was to be removed.
+    #[error("the node's segment is in use: end the runs that use it first (`afflux ctl list`)")]
+    InUse,
     /// A system call failed.
     #[error("cannot {doing} the segment: {error}")]
     System {
@@ -292,15 +318,4 @@ impl Shared {
             })
             .collect()
     }
-}
-
-/// The file of the user's segment: in `/dev/shm`, or where there is none in `$XDG_RUNTIME_DIR`, by
-/// user and process namespace, since numbers of processes mean nothing beyond that. Allocates.
-pub fn default_path() -> CString {
-    let user = rustix::process::geteuid().as_raw();
-    let namespace = rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino);
-    let memory = rustix::fs::stat("/dev/shm").is_ok();
-    let runtime = std::env::var("XDG_RUNTIME_DIR").ok().filter(|_| !memory);
-    let directory = runtime.unwrap_or_else(|| "/dev/shm".to_owned());
-    CString::new(format!("{directory}/afflux-{user}-{namespace}")).unwrap_or_default()
 }

@@ -14,8 +14,10 @@ use afflux_core::setting::Setting;
 use afflux_core::units::{Span, Time};
 
 use super::image::{self, Path, SETTING_WORDS};
-use super::step::{Draft, InForce};
+use super::step::{Draft, InForce, Want};
+use super::thread::THREAD;
 use super::{Full, Mode, Shared, paths};
+use crate::signals;
 
 // What stands where in a setting's words. Limits are stored plus one; zero is none.
 const AFRESH: usize = 0;
@@ -25,6 +27,11 @@ const CLASSES: usize = 4;
 const TEXT: usize = CLASSES + Class::ALL.len();
 const TEXT_BYTES: usize = TEXT + 1;
 const FIRST: usize = TEXT_BYTES + 1;
+
+/// After so many settings all paths of a job are made to adopt the one in force. Well below the 256
+/// after which a path could no longer tell that anything has changed, see [`super::step`], so that
+/// one that could not be stepped in time has more chances.
+const ADOPTED_EVERY: u32 = 64;
 
 /// The policy of one class in the setting in force.
 #[derive(Clone, Copy)]
@@ -154,6 +161,9 @@ impl Shared {
         job.writer.store(0, Release);
         backed.map_err(|_| Full { what: "memory", most: 0 })?;
         self.assign(tenant, number);
+        if generation.is_multiple_of(ADOPTED_EVERY) {
+            self.have_adopted(tenant);
+        }
         self.call_all(tenant);
         Ok(generation)
     }
@@ -193,6 +203,31 @@ impl Shared {
                 entry.job.store(number as u32 + 1, SeqCst);
             }
         }
+    }
+}
+
+impl Shared {
+    /// Has each path of a job adopt the setting in force, as its next request would. A path keeps
+    /// only the last bits of the generation that it follows: were it left alone for all of their
+    /// values, it would take a new setting for its own.
+    #[cold]
+    fn have_adopted(&self, tenant: u32) {
+        let _quiet = signals::hold_back();
+        THREAD.with(|thread| {
+            for (path, entry) in self.memory.image.paths.iter().enumerate() {
+                let word = entry.key.load(SeqCst);
+                let key = paths::unpack(word).filter(|key| key.tenant == tenant);
+                let (Some(key), Ok(lease)) = (key, self.lane(thread, 0)) else { continue };
+                // Who is gone, or finds no memory, has no requests to be regulated either.
+                let _ = self.step(lease.lane, path, Some(word), |in_force, draft| {
+                    if !draft.started {
+                        return Want::Leave;
+                    }
+                    self.controller(in_force, key.class, draft);
+                    Want::Publish
+                });
+            }
+        });
     }
 }
 
@@ -237,4 +272,39 @@ fn text_of(setting: &'static image::Setting) -> String {
     let mut bytes: Vec<u8> = words.flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
     bytes.truncate(length);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use afflux_core::path::{HoldTotals, PathKey};
+
+    /// A path that was idle while 256 settings came keeps the last bits of a generation that is in
+    /// force again.
+    #[test]
+    fn a_setting_is_noticed_however_many_came_since_the_last_request() {
+        let shared = Shared::private().unwrap();
+        let set = |text: &str| {
+            let setting = Setting::parse(text, &|_| Err("none".to_owned())).unwrap();
+            shared.set(9, &setting, text, false).unwrap()
+        };
+        let path = shared.path(PathKey { server: 1, class: Class::Write, tenant: 9 }).unwrap();
+        let (now, mut holds) = (clock::now(), HoldTotals::default());
+        let mut admitted = || {
+            let admit = |_| shared.admit(path, now, 4096, now, &mut holds).ok();
+            (0..9).map_while(admit).collect::<Vec<_>>().len()
+        };
+        // From none, which is generation 0, and from the first one.
+        assert_eq!(admitted(), 8);
+        (1..256).for_each(|_| _ = set("fixed:5"));
+        assert_eq!((set("fixed:3"), admitted()), (256, 3));
+        for changes in [1, 255, 256, 257] {
+            set("fixed:4");
+            assert_eq!(admitted(), 4, "before {changes} changes");
+            (1..changes).for_each(|_| _ = set("fixed:5"));
+            set("fixed:2");
+            assert_eq!(admitted(), 2, "after {changes} changes");
+        }
+    }
 }

@@ -7,4 +7,5 @@ mod crowd;
 mod death;
 mod interface;
 mod step_by_step;
+mod users;
 mod worker;

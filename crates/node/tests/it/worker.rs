@@ -16,6 +16,9 @@ use crate::board::Board;
 
 pub(crate) const KEY: PathKey = PathKey { server: 3, class: Class::Write, tenant: 9 };
 
+/// Set for workers whose segment is kept for all users.
+pub(crate) const KEPT: &str = "AFFLUX_KEPT";
+
 /// A segment and a board in a folder of a memory file system.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
@@ -51,13 +54,24 @@ impl Place {
         shared.path(KEY).unwrap()
     }
 
+    /// Where it is.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Starts worker `number`, which does what `task` says.
     pub(crate) fn start(&self, task: &str, number: usize) -> Child {
+        self.command(task, number).spawn().unwrap()
+    }
+
+    /// What starts a worker.
+    pub(crate) fn command(&self, task: &str, number: usize) -> Command {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "worker::worker", "--ignored", "--nocapture"]);
         command.env("AFFLUX_WORKER", format!("{task} {number}"));
         command.env("AFFLUX_FOLDER", self.folder.path());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
     }
 
     /// Starts workers and waits until all are ready.
@@ -93,8 +107,12 @@ fn worker() {
     let folder = PathBuf::from(std::env::var("AFFLUX_FOLDER").unwrap());
     let words: Vec<&str> = task.split(' ').collect();
     let number: usize = words.last().unwrap().parse().unwrap();
-    let shared: &'static Shared =
-        Box::leak(Box::new(Shared::attach(&segment_in(&folder)).unwrap()));
+    let segment = segment_in(&folder);
+    let shared = match std::env::var_os(KEPT) {
+        Some(_) => Shared::kept_at(&segment),
+        None => Shared::attach(&segment),
+    };
+    let shared: &'static Shared = Box::leak(Box::new(shared.unwrap()));
     let work = Work { shared, board: Board::open(&folder.join("board")), number };
     match words[0] {
         "turns" => work.turns(words[1].parse().unwrap()),

@@ -5,6 +5,7 @@ mod bytes;
 mod descriptors;
 mod durable;
 mod files;
+mod library;
 mod process;
 mod streams;
 mod text;

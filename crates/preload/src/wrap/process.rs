@@ -37,10 +37,15 @@ counted! {
     clone => clone_with Fork
         (start: *mut c_void, stack: *mut c_void, flags: c_int, argument: *mut c_void, a: usize,
          b: usize, c: usize) -> c_int;
-    _exit | _Exit => exit_with Exit (status: c_int) -> ();
 }
 
 within! {
+    _exit | _Exit => exit_with [] (status: c_int) -> ()
+        { real: {
+            run::count_call(Call::Exit);
+            run::count_own();
+            real()
+        } }
     longjmp | _longjmp | siglongjmp | __longjmp_chk => jump_with []
         (to: *mut c_void, value: c_int) -> ()
         { real: {
@@ -88,15 +93,17 @@ unsafe fn becomes(path: *const c_char, environment: Words) {
         return;
     }
     run::count_call(Call::Exec);
+    run::count_own();
     run::hook((), |_| {
         let tally = run::tally();
-        if let Some((read, written)) = run::kernel_counts(&tally) {
-            tally.set(Word::KernelReadAtExec, read);
-            tally.set(Word::KernelWrittenAtExec, written);
-        }
         tally.add(Word::Execs, 1);
         // SAFETY: the program's own arguments, which the call itself will read.
         unsafe { strangers::note(path, environment) };
+        // Last, and with the look itself: what comes after is taken for the next program's loader.
+        if let Some(counts) = run::kernel_counts(&tally, run::PROCESS) {
+            tally.set(Word::KernelReadAtExec, counts.read + counts.looked_at);
+            tally.set(Word::KernelWrittenAtExec, counts.written);
+        }
     });
 }
 

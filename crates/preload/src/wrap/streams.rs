@@ -9,7 +9,7 @@ use libc::{FILE, off_t, size_t, ssize_t};
 
 use crate::next::{counted, interpose, within};
 use crate::stream::{self, Stream, Wants};
-use crate::{behind, descriptors, run};
+use crate::{behind, descriptors, run, seek};
 
 type FileFn<R> = unsafe extern "C-unwind" fn(*mut FILE) -> R;
 type GetFn = unsafe extern "C-unwind" fn(*mut FILE) -> c_int;
@@ -317,8 +317,7 @@ unsafe fn fseek_with(
     whence: c_int,
 ) -> c_int {
     // SAFETY: as above.
-    let real = || unsafe { next(file, offset, whence) };
-    stream::write(Call::StreamSeek, file, None, real, |_| 0)
+    seek::seek(file, offset, whence, || unsafe { next(file, offset, whence) })
 }
 
 unsafe fn fseeko_with(
@@ -328,8 +327,7 @@ unsafe fn fseeko_with(
     whence: c_int,
 ) -> c_int {
     // SAFETY: as above.
-    let real = || unsafe { next(file, offset, whence) };
-    stream::write(Call::StreamSeek, file, None, real, |_| 0)
+    seek::seek(file, offset, whence, || unsafe { next(file, offset, whence) })
 }
 
 unsafe fn fgetpos_with(
@@ -347,9 +345,10 @@ unsafe fn fsetpos_with(
     file: *mut FILE,
     from: *const c_void,
 ) -> c_int {
+    // SAFETY: the call will read the position, with which the structure begins.
+    let offset = unsafe { from.cast::<i64>().read_unaligned() };
     // SAFETY: as above.
-    let real = || unsafe { next(file, from) };
-    stream::write(Call::StreamSeek, file, None, real, |_| 0)
+    seek::seek(file, offset, libc::SEEK_SET, || unsafe { next(file, from) })
 }
 
 unsafe fn rewind_with(next: FileFn<()>, file: *mut FILE) {

@@ -10,7 +10,7 @@ use libc::{FILE, size_t, wchar_t};
 
 use crate::gate::{self, Transfer};
 use crate::next::within;
-use crate::stream::{self, Wants};
+use crate::stream::{self, Stream, Wants};
 
 /// A gathered list of arguments.
 type Rest = *mut c_void;
@@ -35,15 +35,15 @@ within! {
         { real: print_to(fd, real) }
     vfwprintf => vfwprintf_with []
         (file: *mut FILE, format: *const wchar_t, rest: Rest) -> c_int
-        { real: stream::write(Call::StreamWriteWide, file, None, real, printed) }
+        { real: print_wide(file, real) }
     vwprintf => vwprintf_with [] (format: *const wchar_t, rest: Rest) -> c_int
-        { real: stream::write(Call::StreamWriteWide, stream::stdout, None, real, printed) }
+        { real: print_wide(stream::stdout, real) }
     __vfwprintf_chk => vfwprintf_chk_with []
         (file: *mut FILE, flag: c_int, format: *const wchar_t, rest: Rest) -> c_int
-        { real: stream::write(Call::StreamWriteWide, file, None, real, printed) }
+        { real: print_wide(file, real) }
     __vwprintf_chk => vwprintf_chk_with []
         (flag: c_int, format: *const wchar_t, rest: Rest) -> c_int
-        { real: stream::write(Call::StreamWriteWide, stream::stdout, None, real, printed) }
+        { real: print_wide(stream::stdout, real) }
     vfscanf | __isoc99_vfscanf | __isoc23_vfscanf => vfscanf_with []
         (file: *mut FILE, format: *const c_char, rest: Rest) -> c_int
         { real: stream::read(Call::StreamScan, file, Wants::Some, real, |_| None) }
@@ -133,6 +133,22 @@ variadic! {
 /// What a call that prints says it has printed.
 fn printed(result: &c_int) -> u64 {
     u64::try_from(*result).unwrap_or(0)
+}
+
+/// A call that prints wide characters and says how many. What they are lies in the stream's buffer;
+/// where it does not any more, since more were printed than it holds, each counts as one byte.
+fn print_wide(file: *mut FILE, real: impl FnOnce() -> c_int) -> c_int {
+    let place = || Stream::of(file).and_then(Stream::wide_place);
+    let before = place();
+    let produced = |result: &c_int| {
+        let count = printed(result);
+        let put = before.zip(place());
+        let put = put.and_then(|(before, after)| after.put_since(before, count as usize));
+        put.map_or(count, |parts| {
+            parts.into_iter().flatten().map(|wide| encoded(*wide as u32)).sum()
+        })
+    };
+    stream::write(Call::StreamWriteWide, file, None, real, produced)
 }
 
 /// A call that prints to a descriptor; its length shows when it has ended.
