@@ -38,8 +38,8 @@ unsafe impl Sync for Call {}
 
 impl Call {
     /// Starts a request by `submit`, which is handed the completion and returns what the library
-    /// said. `finish` is called exactly once, at the request's end, or here when it was refused, with
-    /// the library's return value: a count or a negative error number.
+    /// said. `finish` is called exactly once, at the request's end, or here when it was refused,
+    /// with the library's return value: a count or a negative error number.
     ///
     /// # Safety
     /// `submit` starts at most one request, on `pool`, with the completion that it is handed; all

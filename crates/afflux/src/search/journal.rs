@@ -148,7 +148,7 @@ fn is_full(fidelity: &f64) -> bool {
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    file: File,
+    file: Locked,
     /// What the journal says.
     pub(crate) entries: Vec<Entry>,
     /// Bytes of a torn last line that were dropped.
@@ -157,6 +157,18 @@ pub(crate) struct Journal {
     made: u64,
     confirmed: u64,
     spent_secs: f64,
+}
+
+/// A file that is locked until this is dropped. A program that is being started, by another thread,
+/// has it open for a moment as well, so that closing it may not let the lock go.
+#[derive(Debug)]
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Fails only for a bad descriptor, and this one is open.
+        let _ = self.0.unlock();
+    }
 }
 
 /// Why a journal cannot be used.
@@ -220,13 +232,14 @@ impl Journal {
         };
         std::fs::create_dir_all(dir).map_err(io("make the directory of"))?;
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
-        let mut file = file.map_err(io("open"))?;
+        let file = file.map_err(io("open"))?;
         if file.try_lock().is_err() {
             return Err(JournalError::Busy(dir.to_owned()));
         }
+        let mut file = Locked(file);
         let mut lines = Vec::new();
         let mut whole_bytes = 0;
-        let mut reader = BufReader::new(&file);
+        let mut reader = BufReader::new(&file.0);
         loop {
             let mut line = String::new();
             let read = reader.read_line(&mut line).map_err(io("read"))?;
@@ -236,9 +249,9 @@ impl Journal {
             whole_bytes += read as u64;
             lines.push(line);
         }
-        let length = file.metadata().map_err(io("read"))?.len();
-        file.set_len(whole_bytes).map_err(io("mend"))?;
-        file.seek(SeekFrom::End(0)).map_err(io("read"))?;
+        let length = file.0.metadata().map_err(io("read"))?.len();
+        file.0.set_len(whole_bytes).map_err(io("mend"))?;
+        file.0.seek(SeekFrom::End(0)).map_err(io("read"))?;
         let mut journal = Self {
             path,
             file,
@@ -299,10 +312,10 @@ impl Journal {
         let mut line = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
         // One write, so that a kill leaves either the whole line or a torn tail.
-        let before = self.file.metadata().map_err(failed)?.len();
-        if let Err(error) = self.file.write_all(&line) {
+        let before = self.file.0.metadata().map_err(failed)?.len();
+        if let Err(error) = self.file.0.write_all(&line) {
             // A full disk may have taken half of it; what is there must stay readable.
-            let _ = self.file.set_len(before);
+            let _ = self.file.0.set_len(before);
             return Err(failed(error));
         }
         Ok(())
@@ -390,6 +403,17 @@ mod tests {
             summary: Some(Summary { total_mb_s: 0.1, ..Summary::default() }),
             written: Some(serde_json::json!({"id": trial, "gap_of_ack": 0.1})),
         }
+    }
+
+    #[test]
+    fn a_journal_that_is_done_with_is_free_whoever_has_its_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::open(dir.path(), &head()).unwrap();
+        let as_a_program_that_is_being_started = journal.file.0.try_clone().unwrap();
+        assert!(matches!(Journal::open(dir.path(), &head()), Err(JournalError::Busy(_))));
+        drop(journal);
+        Journal::open(dir.path(), &head()).unwrap();
+        drop(as_a_program_that_is_being_started);
     }
 
     #[test]

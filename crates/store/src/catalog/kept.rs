@@ -22,6 +22,14 @@ pub struct KeptCatalog {
     torn_bytes: u64,
 }
 
+impl Drop for KeptCatalog {
+    /// A program that is being started, by another thread, has the lock's file open for a moment as
+    /// well, so that closing it may not let the lock go.
+    fn drop(&mut self) {
+        self.unlock();
+    }
+}
+
 impl KeptCatalog {
     /// Opens the catalog in `dir` for this process alone, until it is dropped.
     pub fn open_alone(dir: &Path, server: &str, servers: u32) -> Result<Self, JournalError> {
@@ -181,6 +189,16 @@ mod tests {
         assert!(create(&mut catalog, "b").file > first.file);
         let second = KeptCatalog::open_alone(dir.path(), "metadata", 1);
         assert!(second.is_err(), "two servers on one directory");
+    }
+
+    #[test]
+    fn a_catalog_that_is_done_with_is_free_whoever_has_its_lock_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let catalog = KeptCatalog::open_alone(dir.path(), "metadata", 1).unwrap();
+        let as_a_program_that_is_being_started = catalog.lock.try_clone().unwrap();
+        drop(catalog);
+        KeptCatalog::open_alone(dir.path(), "metadata", 1).unwrap();
+        drop(as_a_program_that_is_being_started);
     }
 
     fn rename(from: &str, to: &str) -> CatalogOperation {
