@@ -115,11 +115,14 @@ impl UnderWay {
         let mut state = lock(&self.state);
         while !state.closing {
             let now = clock::now();
-            let expired = state.tickets.values().find(|ticket| ticket.deadline <= now).cloned();
-            if let Some(ticket) = expired {
+            let is_due = |ticket: &&Arc<Ticket>| ticket.deadline <= now;
+            let expired: Vec<_> = state.tickets.values().filter(is_due).cloned().collect();
+            if !expired.is_empty() {
                 drop(state);
-                let (server, after) = (ticket.server.to_string(), ticket.patience);
-                self.end(&ticket, Err(EngineError::TimedOut { server, after }));
+                for ticket in expired {
+                    let (server, after) = (ticket.server.to_string(), ticket.patience);
+                    self.end(&ticket, Err(EngineError::TimedOut { server, after }));
+                }
                 state = lock(&self.state);
                 continue;
             }
